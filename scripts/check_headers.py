@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Checks that every header under src/ compiles alone, without warnings.
 
-  check_headers.py [--all] [HEADER...]     HEADER as in includes, e.g. base/error.h; --all forgets earlier passes
+  check_headers.py [--root DIR] [--all] [HEADER...]     HEADER as in includes, e.g. base/error.h
+
+--all forgets earlier passes; DIR holds src/ (default: this checkout).
 
 As C++23; a header that is shared with .cu files says so by a comment that holds the words "C++20", and is
 compiled as C++20. A header for one instruction set may ask for flags by a comment line "// check_headers: -mavx2".
@@ -22,7 +24,6 @@ from pathlib import Path
 
 from source_graph import SourceFile, SourceTree
 
-ROOT = Path(__file__).resolve().parent.parent
 FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Wshadow", "-Wno-missing-field-initializers", "-Werror", "-I", "src"]
 SHARED_MARK = re.compile(r"^\s*//.*C\+\+20\b")
 FLAGS_MARK = re.compile(r"^\s*//\s*check_headers:\s*(.*)$")
@@ -47,25 +48,27 @@ def compiler_for(header: SourceFile) -> list[str] | None:
     return [name, f"-std={standard}", *asked]
 
 
-def compile_alone(header: SourceFile, command: list[str]) -> str:
+def compile_alone(root: Path, header: SourceFile, command: list[str]) -> str:
     """Returns the compiler's messages, empty when the header is good."""
     with tempfile.TemporaryDirectory() as folder:
         unit = Path(folder) / "alone.cc"
         # Twice: a header must bear being included again.
         unit.write_text(f'#include "{header.name}"\n#include "{header.name}"\n')
         flags = ["-c", "-o", os.devnull, "-I", "src"] if "nvcc" in command[0] else FLAGS
-        done = subprocess.run([*command, *flags, str(unit)], cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run([*command, *flags, str(unit)], cwd=root, capture_output=True, text=True)
     return "" if done.returncode == 0 else done.stderr or f"exit code {done.returncode}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("headers", nargs="*")
     options = parser.parse_args()
-    tree = SourceTree(ROOT / "src")
+    root = options.root
+    tree = SourceTree(root / "src")
     headers = [f for f in tree.files.values() if f.is_header and (not options.headers or f.name in options.headers)]
-    stamps = ROOT / "build" / "stamps" / "headers"
+    stamps = root / "build" / "stamps" / "headers"
     stamps.mkdir(parents=True, exist_ok=True)
     work, left_out = [], []
     for header in headers:
@@ -79,7 +82,7 @@ def main() -> int:
             work.append((header, command, stamp))
     failed = 0
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for (header, _, stamp), messages in zip(work, pool.map(lambda w: compile_alone(w[0], w[1]), work)):
+        for (header, _, stamp), messages in zip(work, pool.map(lambda w: compile_alone(root, w[0], w[1]), work)):
             if messages:
                 failed += 1
                 print(f"src/{header.name} does not compile alone:\n{messages}")

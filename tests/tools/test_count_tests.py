@@ -26,6 +26,11 @@ class CountTests(unittest.TestCase):
         log = "=========== 2 failed, 10 passed, 3 skipped, 5 deselected, 1 error in 4.20s ===========\n"
         self.assertEqual(count(log), Counts(10, 3, 3))
 
+    def test_pytest_quiet(self):
+        self.assertEqual(count("6 failed, 8 passed, 1223 deselected in 2.53s\n"), Counts(8, 6, 0))
+        self.assertEqual(count("10 passed, 1 warning in 0.53s\n"), Counts(10, 0, 0))
+        self.assertEqual(count("no tests ran in 0.01s\n"), Counts())
+
     def test_pytest_with_colour_and_minutes(self):
         self.assertEqual(count("\x1b[32m==== \x1b[32m\x1b[1m7 passed\x1b[0m\x1b[32m in 61.00s (0:01:01)\x1b[0m ===\n"),
                          Counts(7, 0, 0))

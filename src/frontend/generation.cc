@@ -7,8 +7,10 @@
 namespace tandem::frontend {
 
 Generation::Choice::Choice(const GenerationSetup& setup)
-    : detokenizer(*setup.tokenizer, setup.prompt, setup.skip_special_tokens),
-      matcher(setup.stop, setup.include_stop_str_in_output) {}
+    : detokenizer(*setup.tokenizer, setup.skip_special_tokens),
+      matcher(setup.stop, setup.include_stop_str_in_output) {
+  detokenizer.prime(setup.prompt);
+}
 
 Generation::Generation(GenerationSetup setup, std::shared_ptr<OutputListener> listener)
     : setup_(std::move(setup)), listener_(std::move(listener)) {
@@ -128,8 +130,8 @@ void Generation::finish(const engine::TokenEvent& event, Choice& choice, OutputD
 }
 
 TokenText Generation::token_text(int32_t id) const {
-  std::string bytes = setup_.tokenizer->token_bytes(id);
-  return {id, utf8_replace_invalid(bytes), std::move(bytes)};
+  const std::string_view bytes = setup_.tokenizer->token_bytes(id);
+  return {id, utf8_replace_invalid(bytes), std::string(bytes)};
 }
 
 }  // namespace tandem::frontend

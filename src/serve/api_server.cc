@@ -6,6 +6,7 @@
 #include "serve/call.h"
 #include "serve/chat_request.h"
 #include "serve/completion_request.h"
+#include "serve/health.h"
 #include "serve/model_cards.h"
 #include "serve/tokenize.h"
 
@@ -59,6 +60,10 @@ struct ApiServer::Handlers {
             unix_seconds(),
             config.model_names.front(),
             config.fingerprint};
+  }
+
+  bool healthy() const {
+    return is_healthy(engine.counters(), config.clock->now(), config.step_budget);
   }
 
   // `work` gets the parsed body; an error that it returns is the answer.
@@ -181,11 +186,11 @@ net::Router ApiServer::Handlers::routes() {
         writer.respond(model_card_response(facts, std::string(request.path_param("id"))));
       });
   router.add("GET", "/health", [this](net::Request, net::ResponseWriter writer) {
-    writer.respond(engine.is_healthy() ? net::Response{}
-                                       : error_response(503, "the engine does not make progress"));
+    writer.respond(healthy() ? net::Response{}
+                             : error_response(503, "the engine does not make progress"));
   });
   router.add("GET", "/ready", [this](net::Request, net::ResponseWriter writer) {
-    const bool ready = !draining && engine.is_healthy();
+    const bool ready = !draining && healthy();
     writer.respond(
         ready ? net::Response{}
               : error_response(503, draining ? "the server is shutting down" : "not ready"));

@@ -1,11 +1,12 @@
 #pragma once
 // The HTTP API over a Frontend: routes, schemas, answers. Owner: the program.
 
-#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "engine/engine.h"
 #include "frontend/frontend.h"
 #include "net/http_server.h"
@@ -19,6 +20,8 @@ struct ApiConfig {
   std::string version;                   // the program's
   std::string fingerprint;               // system_fingerprint
   bool prompt_tokens_details = false;
+  const Clock* clock = nullptr;                      // outlives the server
+  Duration step_budget = std::chrono::seconds(120);  // a step that takes longer makes /health fail
 };
 
 // Threads: start(), begin_drain() and stop() by the owner; the rest runs on net's threads.

@@ -182,6 +182,7 @@ void Connection::advance_exchange() {
     ++core_->counters.slow_readers;
     return close_now(true);
   }
+  if (progress.stream_refused) return close_now(false);
   pump();
   if (writing_ || !out_.empty()) return;
   if (progress.ended) return finish_exchange(progress);

@@ -134,6 +134,7 @@ HttpServerStats HttpServer::stats() const {
     const std::lock_guard lock(core_->mutex);
     out.open_connections = core_->connections.size();
   }
+  out.body_bytes = core_->body_bytes->load();
   const ServerCore::Counters& counters = core_->counters;
   out.accepted_connections = counters.accepted;
   out.refused_connections = counters.refused;

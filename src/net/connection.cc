@@ -18,7 +18,8 @@ namespace {
 // Only while the bound on pipelined bytes stops us from reading: the price of noticing a client
 // that goes away then.
 constexpr std::chrono::milliseconds kHangupCheckInterval{100};
-constexpr size_t kMaxBuffersPerWrite = 64;  // one writev; Linux takes 1024
+constexpr std::chrono::milliseconds kDrainingLinger{200};  // a stopping server waits less
+constexpr size_t kMaxBuffersPerWrite = 64;                 // one writev; Linux takes 1024
 
 PeerAddress to_peer_address(const asio::ip::tcp::endpoint& endpoint) {
   asio::ip::address address = endpoint.address();
@@ -176,15 +177,17 @@ void Connection::on_written(error_code error, size_t bytes) {
 // Whatever happened to the exchange: send more, finish, or give up.
 void Connection::advance_exchange() {
   if (state_ == State::kClosed) return;
-  if (!exchange_) return pump();
+  pump();
+  if (!exchange_) return;
+  // After pump(): what the writer does from there on wakes us again.
   const Exchange::Progress progress = exchange_->progress();
   if (progress.overflowed) {
     ++core_->counters.slow_readers;
     return close_now(true);
   }
   if (progress.stream_refused) return close_now(false);
-  pump();
-  if (writing_ || !out_.empty()) return;
+  // Not yet all sent; or queued just now, and the wake-up is under way.
+  if (writing_ || !out_.empty() || progress.waiting) return;
   if (progress.ended) return finish_exchange(progress);
   if (!progress.dropped) return;
   if (progress.started || eof_) return close_now(progress.started);
@@ -236,7 +239,9 @@ void Connection::linger() {
   error_code error;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, error);
   if (error) return close_now(false);
-  read_deadline_ = Clock::now() + limits().linger_timeout;
+  const bool draining = core_->shared->draining.load();
+  read_deadline_ = Clock::now() + (draining ? std::min(kDrainingLinger, limits().linger_timeout)
+                                            : limits().linger_timeout);
   arm_timer();
   read_more();
 }

@@ -226,6 +226,7 @@ Exchange::Progress Exchange::progress() const {
   return {.streaming = streaming_,
           .started = state_ != State::kNew,
           .ended = state_ == State::kEnded,
+          .waiting = !output_.empty(),
           .dropped = dropped_,
           .overflowed = overflowed_,
           .stream_refused = stream_refused_,

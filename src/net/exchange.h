@@ -63,6 +63,7 @@ class Exchange {
     bool streaming = false;       // a streamed answer was begun
     bool started = false;         // any answer was begun
     bool ended = false;           // all of it was queued
+    bool waiting = false;         // something is queued that take_output() has not moved
     bool dropped = false;         // no writer is left
     bool overflowed = false;      // the client does not read: cut
     bool stream_refused = false;  // a stream was to begin after the client shut its side

@@ -123,7 +123,6 @@ void Connection::on_client_eof() {
   const Exchange::Progress progress = exchange_->progress();
   if (progress.ended) return;  // being sent
   ++core_->counters.client_closes;
-  if (progress.streaming) return close_now(false);
   exchange_->half_close();
   advance_exchange();
 }
@@ -185,7 +184,9 @@ void Connection::advance_exchange() {
     ++core_->counters.slow_readers;
     return close_now(true);
   }
-  if (progress.stream_refused) return close_now(false);
+  // The handler may have begun its stream in the moment in which the client left.
+  const bool left_stream = eof_ && progress.streaming && !progress.ended;
+  if (progress.stream_refused || left_stream) return close_now(false);
   // Not yet all sent; or queued just now, and the wake-up is under way.
   if (writing_ || !out_.empty() || progress.waiting) return;
   if (progress.ended) return finish_exchange(progress);
@@ -213,7 +214,9 @@ void Connection::finish_exchange(const Exchange::Progress& progress) {
   if (!eof_) return read_more();
   // What a client pipelined before it shut its sending side is still answered.
   if (state_ == State::kReading) return close_now(false);
-  if (exchange_) exchange_->half_close();
+  if (!exchange_) return;
+  exchange_->half_close();
+  wake();
 }
 
 void Connection::report_finished(const Exchange::Progress& progress, bool complete) {

@@ -18,7 +18,8 @@ namespace {
 // Only while the bound on pipelined bytes stops us from reading: the price of noticing a client
 // that goes away then.
 constexpr std::chrono::milliseconds kHangupCheckInterval{100};
-constexpr size_t kMaxBuffersPerWrite = 64;  // one writev; Linux takes 1024
+constexpr std::chrono::milliseconds kDrainingLinger{200};  // a stopping server waits less
+constexpr size_t kMaxBuffersPerWrite = 64;                 // one writev; Linux takes 1024
 
 PeerAddress to_peer_address(const asio::ip::tcp::endpoint& endpoint) {
   asio::ip::address address = endpoint.address();
@@ -122,7 +123,6 @@ void Connection::on_client_eof() {
   const Exchange::Progress progress = exchange_->progress();
   if (progress.ended) return;  // being sent
   ++core_->counters.client_closes;
-  if (progress.streaming) return close_now(false);
   exchange_->half_close();
   advance_exchange();
 }
@@ -176,14 +176,19 @@ void Connection::on_written(error_code error, size_t bytes) {
 // Whatever happened to the exchange: send more, finish, or give up.
 void Connection::advance_exchange() {
   if (state_ == State::kClosed) return;
-  if (!exchange_) return pump();
+  pump();
+  if (!exchange_) return;
+  // After pump(): what the writer does from there on wakes us again.
   const Exchange::Progress progress = exchange_->progress();
   if (progress.overflowed) {
     ++core_->counters.slow_readers;
     return close_now(true);
   }
-  pump();
-  if (writing_ || !out_.empty()) return;
+  // The handler may have begun its stream in the moment in which the client left.
+  const bool left_stream = eof_ && progress.streaming && !progress.ended;
+  if (progress.stream_refused || left_stream) return close_now(false);
+  // Not yet all sent; or queued just now, and the wake-up is under way.
+  if (writing_ || !out_.empty() || progress.waiting) return;
   if (progress.ended) return finish_exchange(progress);
   if (!progress.dropped) return;
   if (progress.started || eof_) return close_now(progress.started);
@@ -209,7 +214,9 @@ void Connection::finish_exchange(const Exchange::Progress& progress) {
   if (!eof_) return read_more();
   // What a client pipelined before it shut its sending side is still answered.
   if (state_ == State::kReading) return close_now(false);
-  if (exchange_) exchange_->half_close();
+  if (!exchange_) return;
+  exchange_->half_close();
+  wake();
 }
 
 void Connection::report_finished(const Exchange::Progress& progress, bool complete) {
@@ -235,7 +242,9 @@ void Connection::linger() {
   error_code error;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, error);
   if (error) return close_now(false);
-  read_deadline_ = Clock::now() + limits().linger_timeout;
+  const bool draining = core_->shared->draining.load();
+  read_deadline_ = Clock::now() + (draining ? std::min(kDrainingLinger, limits().linger_timeout)
+                                            : limits().linger_timeout);
   arm_timer();
   read_more();
 }

@@ -132,7 +132,12 @@ bool Exchange::respond(Response response) {
 
 bool Exchange::begin_stream(int status, Headers headers) {
   std::unique_lock lock(mutex_);
-  if (closed_ || half_closed_ || state_ != State::kNew) return false;
+  if (closed_ || state_ != State::kNew) return false;
+  if (half_closed_) {
+    stream_refused_ = true;
+    wake(lock);
+    return false;
+  }
   decorate(status, headers);
   send_body_ = body_allowed(status);
   chunked_ = facts_.version_minor == 1 && status >= 200 && status != 204 && status != 304;
@@ -221,8 +226,10 @@ Exchange::Progress Exchange::progress() const {
   return {.streaming = streaming_,
           .started = state_ != State::kNew,
           .ended = state_ == State::kEnded,
+          .waiting = !output_.empty(),
           .dropped = dropped_,
           .overflowed = overflowed_,
+          .stream_refused = stream_refused_,
           .close_after = close_after_,
           .status = status_,
           .body_bytes = body_bytes_};

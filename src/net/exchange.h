@@ -60,12 +60,14 @@ class Exchange {
 
   // For the connection.
   struct Progress {
-    bool streaming = false;    // a streamed answer was begun
-    bool started = false;      // any answer was begun
-    bool ended = false;        // all of it was queued
-    bool dropped = false;      // no writer is left
-    bool overflowed = false;   // the client does not read: cut
-    bool close_after = false;  // the answer says "connection: close"
+    bool streaming = false;       // a streamed answer was begun
+    bool started = false;         // any answer was begun
+    bool ended = false;           // all of it was queued
+    bool waiting = false;         // something is queued that take_output() has not moved
+    bool dropped = false;         // no writer is left
+    bool overflowed = false;      // the client does not read: cut
+    bool stream_refused = false;  // a stream was to begin after the client shut its side
+    bool close_after = false;     // the answer says "connection: close"
     int status = 0;
     size_t body_bytes = 0;
   };
@@ -103,6 +105,7 @@ class Exchange {
   bool closed_ = false;
   bool dropped_ = false;
   bool overflowed_ = false;
+  bool stream_refused_ = false;
   bool close_after_ = false;
   bool wake_pending_ = false;
   int status_ = 0;

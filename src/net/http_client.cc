@@ -1,6 +1,8 @@
 #include "net/http_client.h"
 
-#include <array>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>

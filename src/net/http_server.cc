@@ -106,8 +106,9 @@ void HttpServer::stop(Duration deadline) {
     // start() failed half-way; nothing runs.
     for (const auto& listener : core_->listeners) listener->close();
     core_->io.poll();
+  } else {
+    for (const auto& listener : core_->listeners) listener->close_and_wait();
   }
-  for (const auto& listener : core_->listeners) listener->close_and_wait();
   std::vector<std::shared_ptr<Connection>> open;
   {
     const std::lock_guard lock(core_->mutex);
@@ -134,6 +135,7 @@ HttpServerStats HttpServer::stats() const {
     const std::lock_guard lock(core_->mutex);
     out.open_connections = core_->connections.size();
   }
+  out.body_bytes = core_->body_bytes->load();
   const ServerCore::Counters& counters = core_->counters;
   out.accepted_connections = counters.accepted;
   out.refused_connections = counters.refused;

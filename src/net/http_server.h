@@ -61,9 +61,10 @@ struct HttpHooks {
   std::function<void(const RequestSummary&, const AnswerFacts&)> finished;
 };
 
-// Plain counters since start; the first is a gauge.
+// Plain counters since start; the first two are gauges.
 struct HttpServerStats {
   uint64_t open_connections = 0;
+  uint64_t body_bytes = 0;  // of requests that are read or wait for a worker
   uint64_t accepted_connections = 0;
   uint64_t refused_connections = 0;  // over max_connections
   uint64_t requests = 0;             // complete and well-formed

@@ -235,17 +235,17 @@ TEST(HttpServer, BodiesOfAllRequestsAreBoundedTogether) {
     RawSocket first = test.connect();
     const std::string head = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n";
     first.send(head + std::string(800'000, 'a'));
-    EXPECT_TRUE(eventually([&] {
-      RawSocket second = test.connect();
-      second.send(post_request("/echo", std::string(300'000, 'b')));
-      return status_of(second.read_response()) == 503;
-    }));
+    EXPECT_TRUE(eventually([&] { return test.server->stats().body_bytes == 800'000; }));
+    RawSocket second = test.connect();
+    second.send(post_request("/echo", std::string(300'000, 'b')));
+    EXPECT_EQ(status_of(second.read_response()), 503);
   }
   EXPECT_TRUE(eventually([&] {
     RawSocket third = test.connect();
     third.send(post_request("/echo", std::string(300'000, 'b')));
     return status_of(third.read_response()) == 200;
   }));
+  EXPECT_TRUE(eventually([&] { return test.server->stats().body_bytes == 0; }));
 }
 
 TEST(HttpServer, TooManyConnectionsAreTold) {

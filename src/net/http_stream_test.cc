@@ -87,6 +87,22 @@ TEST(HttpStream, Http10StreamsEndWithTheConnection) {
   EXPECT_EQ(all.find("chunked"), std::string::npos);
 }
 
+// The end of such a stream queues no bytes: only its wake-up says so.
+TEST(HttpStream, EndsWithoutBytesAreNeverMissed) {
+  Streams streams;
+  TestServer test(streams.router());
+  for (size_t i = 0; i < 500; ++i) {
+    RawSocket socket = test.connect();
+    socket.send("GET /stream HTTP/1.0\r\n\r\n");
+    ResponseWriter writer = streams.wait(i);
+    writer.write("abc");
+    if (i % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(i % 50));
+    writer.end();
+    ASSERT_TRUE(socket.read_to_end().ends_with("abc")) << i;
+    ASSERT_TRUE(socket.ended()) << i;
+  }
+}
+
 TEST(HttpStream, HeadOfAStreamHasNoBody) {
   Streams streams;
   TestServer test(streams.router());

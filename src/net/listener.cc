@@ -1,5 +1,8 @@
 #include "net/listener.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
 #include <future>

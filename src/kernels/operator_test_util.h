@@ -97,8 +97,7 @@ struct HostWeight {
 
   WeightSource source() const { return source(0, rows); }
   WeightSource source(int64_t first_row, int64_t count) const {
-    const auto row_bytes =
-        k * quant::bytes_of_value(static_cast<quant::RowFormat>(format));
+    const auto row_bytes = k * quant::bytes_of_value(static_cast<quant::RowFormat>(format));
     return {format,
             count,
             k,
@@ -132,7 +131,8 @@ inline HostWeight random_weight(
     return out;
   }
   std::normal_distribution<float> normal(0.0f, 60.0f);
-  for (int64_t i = 0; i < rows * k; ++i) out.bytes.push_back(quant::float_to_f8e4m3(normal(random)));
+  for (int64_t i = 0; i < rows * k; ++i)
+    out.bytes.push_back(quant::float_to_f8e4m3(normal(random)));
   std::uniform_real_distribution<float> spread(0.5f * scale / 60, 2.0f * scale / 60);
   const int64_t count = (rows + 127) / 128 * quant::scale_columns(k);
   for (int64_t i = 0; i < count; ++i) out.scales.push_back(spread(random));
@@ -203,8 +203,7 @@ class TestDevice {
   template <class T>
   std::vector<T> download(const T* data, size_t count) {
     std::vector<T> out(count);
-    EXPECT_TRUE(
-        tensor::ok(memory().copy(handle(), stream_, out.data(), data, count * sizeof(T))));
+    EXPECT_TRUE(tensor::ok(memory().copy(handle(), stream_, out.data(), data, count * sizeof(T))));
     EXPECT_TRUE(tensor::ok(memory().synchronize(handle(), stream_)));
     return out;
   }
@@ -213,9 +212,9 @@ class TestDevice {
     const size_t size = size_of(view.dtype);
     const size_t row_bytes = static_cast<size_t>(view.columns) * size;
     for (int64_t r = 0; r < rows; ++r) {
-      const auto bytes =
-          download(static_cast<const uint8_t*>(view.data) + r * view.stride * static_cast<int64_t>(size),
-                   row_bytes);
+      const auto bytes = download(
+          static_cast<const uint8_t*>(view.data) + r * view.stride * static_cast<int64_t>(size),
+          row_bytes);
       std::memcpy(out.bytes.data() + static_cast<size_t>(r) * row_bytes, bytes.data(), row_bytes);
     }
     return out;

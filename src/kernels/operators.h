@@ -194,8 +194,8 @@ struct RouteArgs {
 };
 
 // out[t] = sum over slots s in order of weights[t, s] * down_e(silu(gate_e x) * up_e x), e =
-// expert_ids[t, s]. The inner product silu * up is rounded to A; the sum is float32, from 0 in order
-// of slots: total = fma(weight, down, total).
+// expert_ids[t, s]. The inner product silu * up is rounded to A; the sum is float32, from 0 in
+// order of slots: total = fma(weight, down, total).
 struct ExpertsArgs {
   int32_t tokens = 0;
   int32_t top_k = 0;

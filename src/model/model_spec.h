@@ -110,8 +110,8 @@ struct ModelSpec {
   // Bytes of one token's cache rows in all layers.
   int64_t kv_bytes_per_token(tensor::DType cache) const;
 
-  // Published name of a tensor: the role's pattern with the numbers put in, and ".weight" unless the
-  // pattern is a whole name itself (kRouterBias). TANDEM_CHECK: the role has a name.
+  // Published name of a tensor: the role's pattern with the numbers put in, and ".weight" unless
+  // the pattern is a whole name itself (kRouterBias). TANDEM_CHECK: the role has a name.
   std::string tensor_name(Role role, int32_t layer = -1, int32_t expert = -1) const;
 };
 

@@ -46,8 +46,7 @@ double yarn_dimension(const RopeConfig& config, double rotations) {
 
 void scale_yarn(const RopeConfig& config, std::vector<float>& inverse) {
   const double low = std::max(std::floor(yarn_dimension(config, config.beta_fast)), 0.0);
-  double high =
-      std::min(std::ceil(yarn_dimension(config, config.beta_slow)), config.rotary - 1.0);
+  double high = std::min(std::ceil(yarn_dimension(config, config.beta_slow)), config.rotary - 1.0);
   if (low == high) high += 0.001;  // as the reference, against a division by 0
   const auto factor = static_cast<float>(config.factor);
   for (size_t i = 0; i < inverse.size(); ++i) {

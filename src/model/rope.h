@@ -18,17 +18,18 @@ struct RopeConfig {
   double theta = 10000.0;
   int32_t rotary = 0;  // rotated width, even
   double factor = 1.0;
-  double original_max_positions = 0;  // kLlama3, kYarn
-  double low_freq_factor = 1.0;       // kLlama3
-  double high_freq_factor = 4.0;      // kLlama3
-  double beta_fast = 32.0;            // kYarn
-  double beta_slow = 1.0;             // kYarn
-  std::optional<double> mscale;       // kYarn
+  double original_max_positions = 0;       // kLlama3, kYarn
+  double low_freq_factor = 1.0;            // kLlama3
+  double high_freq_factor = 4.0;           // kLlama3
+  double beta_fast = 32.0;                 // kYarn
+  double beta_slow = 1.0;                  // kYarn
+  std::optional<double> mscale;            // kYarn
   std::optional<double> mscale_all_dim;    // kYarn
   std::optional<double> attention_factor;  // kYarn: replaces the quotient of the two above
 };
 
-// Frequencies with the scaling applied, and the factor on cos and sin. `interleaved` is the caller's.
+// Frequencies with the scaling applied, and the factor on cos and sin. `interleaved` is the
+// caller's.
 RopeSpec make_rope(const RopeConfig& config);
 
 // YaRN's 0.1 m ln(factor) + 1; 1 for factor <= 1.

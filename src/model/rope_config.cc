@@ -60,9 +60,9 @@ Expected<RopeConfig> read_rope(const ConfigReader& reader, int32_t rotary, int64
   if (rope.scaling == RopeScaling::kDefault) return rope;
   TANDEM_ASSIGN(rope.factor, section.number("factor", 1.0, kMaxFactor));
   if (rope.scaling == RopeScaling::kLinear) return rope;
-  TANDEM_ASSIGN(const int64_t original,
-                section.integer_or(
-                    "original_max_position_embeddings", 1, kMaxPositions, max_positions));
+  TANDEM_ASSIGN(
+      const int64_t original,
+      section.integer_or("original_max_position_embeddings", 1, kMaxPositions, max_positions));
   rope.original_max_positions = static_cast<double>(original);
   if (rope.scaling == RopeScaling::kLlama3) {
     TANDEM_TRY(read_llama3(section, rope));

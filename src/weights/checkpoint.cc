@@ -70,14 +70,15 @@ Expected<void> check_shards_exist(const std::string& directory, const Index& ind
     if (listed < 3) list += fmt::format("{}'{}'", listed ? ", " : "", log_safe(file));
     if (listed++ == 3) list += ", …";
   }
-  return fail(Error{ErrorCode::kNotFound,
-                    fmt::format("{} of the files that '{}/{}' names are missing, with {} tensors: {}",
-                                missing.size(),
-                                directory,
-                                kIndexFile,
-                                tensors,
-                                list),
-                    "download the model again"});
+  return fail(
+      Error{ErrorCode::kNotFound,
+            fmt::format("{} of the files that '{}/{}' names are missing, with {} tensors: {}",
+                        missing.size(),
+                        directory,
+                        kIndexFile,
+                        tensors,
+                        list),
+            "download the model again"});
 }
 
 }  // namespace
@@ -91,9 +92,10 @@ Expected<Checkpoint> Checkpoint::open(const std::string& directory) {
     return checkpoint;
   }
   if (!system::is_regular_file(index_path)) {
-    return fail(Error{ErrorCode::kNotFound,
-                      fmt::format("'{}' holds neither {} nor {}", directory, kSingleFile, kIndexFile),
-                      "give a folder with safetensors weights, or --load-format dummy"});
+    return fail(
+        Error{ErrorCode::kNotFound,
+              fmt::format("'{}' holds neither {} nor {}", directory, kSingleFile, kIndexFile),
+              "give a folder with safetensors weights, or --load-format dummy"});
   }
   TANDEM_ASSIGN(const Index index, read_index(index_path));
   TANDEM_TRY(check_shards_exist(directory, index));
@@ -191,9 +193,8 @@ void Checkpoint::release(const tensor::TensorView& view) const {
   for (const system::MappedFile& file : files_) {
     const std::span<const std::byte> bytes = file.bytes();
     if (data < bytes.data() || data >= bytes.data() + bytes.size()) continue;
-    file.advise(system::FileAdvice::kDontNeed,
-                static_cast<uint64_t>(data - bytes.data()),
-                view.bytes());
+    file.advise(
+        system::FileAdvice::kDontNeed, static_cast<uint64_t>(data - bytes.data()), view.bytes());
     return;
   }
 }

@@ -1,8 +1,11 @@
 #include "weights/dummy_source.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string_view>
+
+#include "quant/scalar.h"
 
 namespace tandem::weights {
 namespace {
@@ -27,23 +30,6 @@ constexpr uint64_t hash_name(std::string_view name, uint64_t seed) {
 // Root mean square of an e4m3 value whose exponent's high bit is 0 and whose other bits are
 // random: about 0.6 (eight binades below 2, mean square 1/8 * 4/3 * 2.13).
 constexpr double kE4m3Rms = 0.6;
-
-uint16_t to_bf16(float value) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
-}
-
-// Ordinary fp16 numbers only: what is too small becomes 0 (the values here are not).
-uint16_t to_f16(float value) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(bits));
-  const uint32_t sign = (bits >> 16) & 0x8000u;
-  const int exponent = static_cast<int>((bits >> 23) & 0xFFu) - 127 + 15;
-  if (exponent <= 0) return static_cast<uint16_t>(sign);
-  return static_cast<uint16_t>(sign | (static_cast<uint32_t>(exponent) << 10) |
-                               ((bits >> 13) & 0x3FFu));
-}
 
 // element(i) for every i, four random 16-bit words a hash.
 template <class Store>
@@ -135,8 +121,8 @@ void DummySource::generate(const Entry& entry, uint64_t key, std::byte* out) con
     });
   };
   if (entry.dtype == DType::kF32) return store([](float value) { return value; });
-  if (entry.dtype == DType::kF16) return store(to_f16);
-  store(to_bf16);
+  if (entry.dtype == DType::kF16) return store(quant::float_to_f16);
+  store(quant::float_to_bf16);
 }
 
 Expected<tensor::TensorView> DummySource::read(std::string_view name, Scratch& scratch) const {

@@ -15,16 +15,16 @@ namespace tandem::weights {
 
 // Rows [first_row, first_row + rows) of a published tensor.
 struct LoadPart {
-  std::string tensor;        // published name, with ".weight"
-  int64_t tensor_rows = 0;   // of the whole tensor, as the model wants it
-  int64_t k = 0;             // its columns; 0: a vector of shape [tensor_rows]
+  std::string tensor;       // published name, with ".weight"
+  int64_t tensor_rows = 0;  // of the whole tensor, as the model wants it
+  int64_t k = 0;            // its columns; 0: a vector of shape [tensor_rows]
   int64_t first_row = 0;
   int64_t rows = 0;
-  bool quantized = false;    // stored quantized when the checkpoint is (what dummy weights follow)
+  bool quantized = false;  // stored quantized when the checkpoint is (what dummy weights follow)
 
   // Found by resolve():
   kernels::WeightFormat format = kernels::WeightFormat::kF32;
-  std::string scales;        // name of the tensor of scales; empty = none
+  std::string scales;  // name of the tensor of scales; empty = none
 };
 
 enum class LoadKind {
@@ -39,8 +39,8 @@ struct LoadItem {
   DeviceIndex device = 0;
   int32_t group = 0;  // items of one device and group share a buffer: one a layer, say
   kernels::Pairing pairing = kernels::Pairing::kConcatenate;
-  kernels::MlaShape mla;                             // kMla
-  tensor::DType mla_storage = tensor::DType::kF32;   // kMla
+  kernels::MlaShape mla;                            // kMla
+  tensor::DType mla_storage = tensor::DType::kF32;  // kMla
   std::vector<LoadPart> parts;
 
   size_t device_bytes = 0;  // found by resolve()

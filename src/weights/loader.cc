@@ -1,5 +1,6 @@
 #include "weights/loader.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -11,7 +12,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "quant/convert.h"
+#include "quant/scalar.h"
 #include "weights/owned_stream.h"
 
 namespace tandem::weights {
@@ -28,7 +29,9 @@ constexpr size_t kItemAlignment = 256;
 // Dummy weights: what a worker keeps for its next tensor.
 constexpr size_t kKeptScratchBytes = 256u << 20;
 
-size_t align_up(size_t bytes) { return (bytes + kItemAlignment - 1) / kItemAlignment * kItemAlignment; }
+size_t align_up(size_t bytes) {
+  return (bytes + kItemAlignment - 1) / kItemAlignment * kItemAlignment;
+}
 
 struct Target {
   std::byte* memory = nullptr;
@@ -48,10 +51,9 @@ Expected<std::vector<Target>> allocate_groups(const std::vector<LoadItem>& items
   std::map<std::pair<DeviceIndex, int32_t>, std::byte*> bases;
   for (const auto& [key, count] : bytes) {
     const DeviceRef device = devices[static_cast<size_t>(key.first)];
-    TANDEM_ASSIGN(
-        tensor::Buffer buffer,
-        tensor::Buffer::allocate(
-            device.device, device.api->memory, {.bytes = std::max<size_t>(count, 1)}));
+    TANDEM_ASSIGN(tensor::Buffer buffer,
+                  tensor::Buffer::allocate(
+                      device.device, device.api->memory, {.bytes = std::max<size_t>(count, 1)}));
     bases[key] = buffer.as<std::byte>();
     buffers.push_back(std::move(buffer));
   }
@@ -157,8 +159,8 @@ class Worker {
     opened_.push_back(view);
     const int64_t row_bytes =
         std::max<int64_t>(part.k, 1) * static_cast<int64_t>(tensor::size_of(view.dtype));
-    WeightSource source{.format = part.format, .rows = part.rows, .k = part.k,
-                        .first_row = part.first_row};
+    WeightSource source{
+        .format = part.format, .rows = part.rows, .k = part.k, .first_row = part.first_row};
     source.data = static_cast<const std::byte*>(view.data) + part.first_row * row_bytes;
     if (!part.scales.empty()) {
       TANDEM_ASSIGN(const TensorView scales,
@@ -187,9 +189,9 @@ class Worker {
   static float widen(const WeightSource& source, int64_t i) {
     switch (source.format) {
       case WeightFormat::kF16:
-        return quant::f16_to_f32(static_cast<const uint16_t*>(source.data)[i]);
+        return quant::f16_to_float(static_cast<const uint16_t*>(source.data)[i]);
       case WeightFormat::kBF16:
-        return quant::bf16_to_f32(static_cast<const uint16_t*>(source.data)[i]);
+        return quant::bf16_to_float(static_cast<const uint16_t*>(source.data)[i]);
       default:
         return static_cast<const float*>(source.data)[i];
     }

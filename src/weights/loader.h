@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/device_api.h"
 #include "kernels/device.h"
+#include "kernels/device_api.h"
 #include "tensor/buffer.h"
 #include "weights/load_list.h"
 #include "weights/tensor_source.h"
@@ -28,13 +28,13 @@ struct LoadOptions {
 };
 
 struct LoadedWeights {
-  std::vector<LoadedItem> items;         // by index of the list
-  std::vector<tensor::Buffer> buffers;   // what the items point into
+  std::vector<LoadedItem> items;        // by index of the list
+  std::vector<tensor::Buffer> buffers;  // what the items point into
 };
 
 // Checks that the source has every tensor of the list with the wanted shape and a type that can be
-// run, and fills in formats and byte counts. Errors name tensor, found and wanted shape. A tensor of
-// the source that no item uses and `ignore` does not know is an error too: it would be a part of
+// run, and fills in formats and byte counts. Errors name tensor, found and wanted shape. A tensor
+// of the source that no item uses and `ignore` does not know is an error too: it would be a part of
 // the model that is silently left out.
 Expected<void> resolve(std::vector<LoadItem>& items,
                        std::span<const kernels::DeviceRef> devices,

@@ -16,8 +16,8 @@ class OwnedStream {
   static Expected<OwnedStream> create(kernels::DeviceRef device) {
     OwnedStream result;
     result.device_ = device;
-    TANDEM_TRY(tensor::to_expected(
-        device.api->memory.create_stream(device.device, &result.stream_)));
+    TANDEM_TRY(
+        tensor::to_expected(device.api->memory.create_stream(device.device, &result.stream_)));
     return result;
   }
   OwnedStream(OwnedStream&& other) noexcept { *this = std::move(other); }
@@ -43,8 +43,7 @@ class OwnedEvent {
   static Expected<OwnedEvent> create(kernels::DeviceRef device) {
     OwnedEvent result;
     result.device_ = device;
-    TANDEM_TRY(
-        tensor::to_expected(device.api->memory.create_event(device.device, &result.event_)));
+    TANDEM_TRY(tensor::to_expected(device.api->memory.create_event(device.device, &result.event_)));
     return result;
   }
   OwnedEvent(OwnedEvent&& other) noexcept { *this = std::move(other); }

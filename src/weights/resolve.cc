@@ -55,8 +55,8 @@ class Resolver {
     int64_t rows = 0;
     for (LoadPart& part : item.parts) {
       TANDEM_TRY(resolve_part(item, part));
-      sources.push_back({.format = part.format, .rows = part.rows, .k = part.k,
-                         .first_row = part.first_row});
+      sources.push_back(
+          {.format = part.format, .rows = part.rows, .k = part.k, .first_row = part.first_row});
       rows += part.rows;
     }
     const DeviceRef device = devices_[static_cast<size_t>(item.device)];

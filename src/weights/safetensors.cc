@@ -24,10 +24,18 @@ struct DTypeName {
   DType type;
 };
 constexpr DTypeName kDTypes[] = {
-    {"F64", DType::kF64},        {"F32", DType::kF32},        {"F16", DType::kF16},
-    {"BF16", DType::kBF16},      {"F8_E4M3", DType::kF8E4M3}, {"F8_E5M2", DType::kF8E5M2},
-    {"I64", DType::kI64},        {"I32", DType::kI32},        {"I16", DType::kI16},
-    {"I8", DType::kI8},          {"U8", DType::kU8},          {"BOOL", DType::kBool},
+    {"F64", DType::kF64},
+    {"F32", DType::kF32},
+    {"F16", DType::kF16},
+    {"BF16", DType::kBF16},
+    {"F8_E4M3", DType::kF8E4M3},
+    {"F8_E5M2", DType::kF8E5M2},
+    {"I64", DType::kI64},
+    {"I32", DType::kI32},
+    {"I16", DType::kI16},
+    {"I8", DType::kI8},
+    {"U8", DType::kU8},
+    {"BOOL", DType::kBool},
 };
 
 std::optional<DType> parse_dtype(std::string_view name) {
@@ -46,9 +54,9 @@ std::optional<std::string> find_duplicate_key(std::string_view text) {
       const auto& key = parsed.get_ref<const std::string&>();
       if (!seen.insert(key).second && !duplicate) duplicate = key;
     }
-    return depth < 1 || event == Json::parse_event_t::object_start;
+    return true;
   };
-  (void)Json::parse(text, callback, /*allow_exceptions=*/false);
+  [[maybe_unused]] const Json ignored = Json::parse(text, callback, /*allow_exceptions=*/false);
   return duplicate;
 }
 

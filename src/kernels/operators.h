@@ -104,7 +104,7 @@ enum class Epilogue : int32_t {
   kSiluMul = 2,  // Pairing::kGateUp: out[:, i] = silu(gate_i) * up_i, n / 2 columns
 };
 
-// out = x . weight^T (+ bias), summed as kKPartition says.
+// out = epilogue(x . weight^T + bias), summed as kKPartition says; rounded once, at the end.
 struct LinearArgs {
   int32_t tokens = 0;
   RowsView x;                            // [tokens, k] A or kF32
@@ -178,8 +178,8 @@ struct RouteSpec {
   float factor = 1.0f;       // routed_scaling_factor
   // What experts of groups that were not chosen count as: V3 -inf, V2 0.
   float masked_score = 0.0f;
-  // Random weights (--load-format dummy): experts drawn evenly by token row instead, so that speed
-  // is honest.
+  // Random weights (--load-format dummy): experts spread evenly by token row instead, so that speed
+  // is honest: slot s of row t is expert (t * top_k + s) % experts, weight factor / top_k.
   bool uniform = false;
 };
 
@@ -194,8 +194,8 @@ struct RouteArgs {
 };
 
 // out[t] = sum over slots s in order of weights[t, s] * down_e(silu(gate_e x) * up_e x), e =
-// expert_ids[t, s]. The inner product silu * up is rounded to A, the sum is float32 and starts with
-// slot 0.
+// expert_ids[t, s]. The inner product silu * up is rounded to A; the sum is float32, from 0 in
+// order of slots: total = fma(weight, down, total).
 struct ExpertsArgs {
   int32_t tokens = 0;
   int32_t top_k = 0;

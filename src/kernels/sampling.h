@@ -2,7 +2,9 @@
 // C++20 (shared with .cu)
 // The sampling operator: logits -> ids and log-probabilities. Order of steps: vLLM's (docs/api.md):
 // raw log-probabilities -> mask -> logit bias -> repetition, frequency, presence penalties ->
-// temperature 0: argmax, else / temperature -> min_p -> top_k -> top_p -> draw.
+// temperature 0: argmax, else / temperature -> min_p -> top_k -> top_p -> draw. top_p: in
+// descending order (ties: the lowest id first) a token stays while the mass of those before it is <
+// top_p.
 
 #include <cstddef>
 #include <cstdint>
@@ -45,10 +47,11 @@ struct HistoryEntry {
 
 struct SampleResult {
   int32_t id = 0;
-  int32_t rank = 0;   // 1 = the largest raw logit; only with log-probabilities
+  int32_t rank = 0;   // 1 + the number of larger raw logits; only with log-probabilities
   float logprob = 0;  // raw, of id; only with log-probabilities
   int32_t invalid =
-      0;  // 1: a logit was NaN, or none was allowed: this row's request ends with an error
+      0;  // 1: a logit was NaN or +inf, or none was allowed: this row's request ends with an error
+          // and id is 0, so that the step that is already in flight can look it up
 };
 
 struct SampleArgs {

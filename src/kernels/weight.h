@@ -40,9 +40,10 @@ enum class Pairing : int32_t {
   kGateUp = 1,       // two parts of equal rows; for Epilogue::kSiluMul
 };
 
-// Products are summed in partitions of this many k, each from 0 in order of k, and the partition
-// sums added in order (scaled by the block's scale where there is one): the fixed K partition of
-// "same answer".
+// Products are summed in partitions of this many k, each from 0 in order of k by fused
+// multiply-add, and the partition sums added in order to a total that starts at 0: total += sum, or
+// total = fma(sum, scale, total) where the block has a scale. The fixed K partition of "same
+// answer".
 constexpr int32_t kKPartition = 128;
 
 constexpr int kMaxWeightParts = 4;

@@ -3,12 +3,11 @@
 // it and adds its own. The opaque tensor::Device of the table is a HostDevice.
 
 #include <mutex>
+#include <unordered_map>
 
 #include "kernels/device_api.h"
-
-namespace tandem::system {
-class ThreadTeam;
-}
+#include "system/pages.h"
+#include "system/thread_team.h"
 
 namespace tandem::kernels {
 
@@ -18,6 +17,11 @@ struct HostDevice {
   system::ThreadTeam* team = nullptr;
   // The team runs one operator at a time, whatever the number of streams.
   std::mutex team_mutex;
+
+  // Large allocations come straight from the system in these pages, the others from the heap.
+  system::PageSize page_size = system::PageSize::kTransparentHuge;
+  std::mutex pages_mutex;
+  std::unordered_map<void*, system::PageAllocation> pages;  // by address
 
   HostDevice() = default;
   HostDevice(const HostDevice&) = delete;

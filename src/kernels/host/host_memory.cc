@@ -3,15 +3,39 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
+#include "base/check.h"
 #include "kernels/host/host_stream.h"
+#include "tensor/buffer.h"
 
 namespace tandem::kernels::host_memory {
 namespace {
 
 constexpr size_t kAlignment = 64;
+// From one huge page on, memory comes from the system and may be placed on a NUMA node.
+constexpr size_t kLargeBytes = size_t{2} << 20;
 
 Status refuse(const char* what) { return make_status(ErrorCode::kInvalidArgument, "{}", what); }
+
+Status out_of_memory(const HostDevice& device, size_t bytes) {
+  return make_status(
+      ErrorCode::kOutOfMemory, "{}: cannot allocate {} bytes", device.info.name, bytes);
+}
+
+Status allocate_large(HostDevice& device, const AllocationRequest& request, void** out) {
+  try {
+    auto pages = system::allocate_pages(request.bytes, device.page_size, request.numa_node);
+    if (!pages) return tensor::to_status(pages.error());
+    void* data = pages->data();
+    std::lock_guard lock(device.pages_mutex);
+    device.pages.emplace(data, std::move(*pages));
+    *out = data;
+    return {};
+  } catch (const std::bad_alloc&) {
+    return out_of_memory(device, request.bytes);
+  }
+}
 
 struct CopyArgs {
   void* destination;
@@ -26,16 +50,24 @@ Status allocate(Device* device, const AllocationRequest* request, void** out) {
   *out = nullptr;
   if (device == nullptr || request == nullptr) return refuse("allocate: null argument");
   if (request->bytes == 0) return refuse("allocate: 0 bytes");
+  if (request->bytes >= kLargeBytes) return allocate_large(host_device(device), *request, out);
   *out = ::operator new(request->bytes, std::align_val_t{kAlignment}, std::nothrow);
-  if (*out != nullptr) return {};
-  return make_status(ErrorCode::kOutOfMemory,
-                     "{}: cannot allocate {} bytes",
-                     host_device(device).info.name,
-                     request->bytes);
+  return *out != nullptr ? Status{} : out_of_memory(host_device(device), request->bytes);
 }
 
-void free_memory(Device*, void* data, size_t, MemoryKind) {
-  ::operator delete(data, std::align_val_t{kAlignment});
+void free_memory(Device* device, void* data, size_t bytes, MemoryKind) {
+  if (data == nullptr) return;
+  if (bytes < kLargeBytes) {
+    ::operator delete(data, std::align_val_t{kAlignment});
+    return;
+  }
+  HostDevice& host = host_device(device);
+  system::PageAllocation pages;
+  std::lock_guard lock(host.pages_mutex);
+  const auto found = host.pages.find(data);
+  TANDEM_CHECK(found != host.pages.end(), "not allocated here, or with another size");
+  pages = std::move(found->second);
+  host.pages.erase(found);
 }
 
 Status create_stream(Device* device, Stream** out) {

@@ -4,6 +4,9 @@
 #include <new>
 #include <system_error>
 
+#include "base/log.h"
+#include "system/float_environment.h"
+
 namespace tandem::kernels {
 namespace {
 
@@ -82,6 +85,13 @@ Status HostStream::synchronize() {
 }
 
 void HostStream::loop() {
+  // The stream's thread is member 0 of the team: the same place and the same arithmetic.
+  const system::FloatEnvironment float_environment;
+  if (device_.team != nullptr) {
+    if (const auto bound = device_.team->bind_calling_thread(); !bound) {
+      log_warning("{}: {}", device_.info.name, bound.error().to_line());
+    }
+  }
   for (uint32_t sequence = 0;; ++sequence) {
     while (submitted_.load(std::memory_order_acquire) == sequence) {
       wait_for_change(submitted_, sequence);

@@ -1,0 +1,176 @@
+#include "app/serve_options.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <charconv>
+
+namespace tandem::app {
+namespace {
+
+// An integer option that takes suffixes; a wrong one is CLI11's own one-line error.
+template <class Target>
+CLI::Option* add_count(
+    CLI::App& command, const char* name, Target& target, const char* help, int64_t low) {
+  return command
+      .add_option_function<std::string>(
+          name,
+          [&target, name, low](const std::string& text) {
+            const auto value = parse_count(text);
+            if (!value || *value < low) {
+              throw CLI::ValidationError(name,
+                                         "must be an integer of at least " + std::to_string(low) +
+                                             " (k, K, m, M, g, G allowed), found '" + text + "'");
+            }
+            target = *value;
+          },
+          help)
+      ->type_name("INT");
+}
+
+void add_model_options(CLI::App& command, ServeOptions& o) {
+  command
+      .add_option(
+          "model,--model", o.model, "Folder of a checkpoint. Default: the bundled tandem-tiny-v3")
+      ->envname("TANDEM_MODEL");
+  command.add_option(
+      "--served-model-name", o.served_model_names, "Names that clients use; the first is answered");
+  command
+      .add_option("--dtype",
+                  o.dtype,
+                  "Arithmetic: auto = bfloat16 inputs with float32 sums; float32 rounds nowhere")
+      ->check(CLI::IsMember({"auto", "bfloat16", "float32", "float"}))
+      ->capture_default_str();
+  command
+      .add_option("--load-format",
+                  o.load_format,
+                  "auto: read the checkpoint; dummy: random weights, to measure speed")
+      ->check(CLI::IsMember({"auto", "safetensors", "dummy"}))
+      ->capture_default_str();
+}
+
+void add_device_options(CLI::App& command, ServeOptions& o) {
+  command
+      .add_option("--device",
+                  o.device,
+                  "auto and cpu: this machine's processors; reference: plain code, slow")
+      ->check(CLI::IsMember({"auto", "cpu", "reference"}))
+      ->capture_default_str();
+  command.add_option(
+      "--moe-device",
+      o.moe_device,
+      "Where routed experts live and run: cpu:1 is a second CPU device. Default: as --device");
+  command.add_option("--instruction-set", o.instruction_set, "Kernels of the CPU device")
+      ->check(CLI::IsMember({"auto", "generic", "avx2", "avx512", "neon"}))
+      ->capture_default_str();
+  command
+      .add_option("--cpu-threads",
+                  o.cpu_threads,
+                  "Compute threads; 0 = the smaller of affinity mask and CPU quota")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+}
+
+void add_engine_options(CLI::App& command, ServeOptions& o) {
+  add_count(command,
+            "--max-model-len",
+            o.max_model_len,
+            "Context in tokens, prompt and output. Default: the model's",
+            2);
+  add_count(command, "--max-num-seqs", o.max_num_seqs, "Sequences in one step. Default: 256", 1);
+  add_count(command,
+            "--max-num-batched-tokens",
+            o.max_num_batched_tokens,
+            "Tokens in one step. Default: 2048",
+            1);
+  add_count(
+      command,
+      "--kv-cache-memory-bytes",
+      o.kv_cache_memory_bytes,
+      "KV pool. Default: what --max-num-seqs sequences need, at most a quarter of the free memory",
+      1);
+  add_count(
+      command,
+      "--mla-expand-from",
+      o.mla_expand_from,
+      "Prompts of at least so many tokens compute MLA in the expanded form; 0 = never. Default: 0",
+      0);
+  add_count(command,
+            "--max-num-queued-reqs",
+            o.max_num_queued_reqs,
+            "Requests that wait for the engine; further ones get 503. Default: 4096",
+            1);
+  command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching",
+                   o.enable_prefix_caching,
+                   "Share the KV of equal prompt beginnings");
+}
+
+void add_server_options(CLI::App& command, ServeOptions& o) {
+  command.add_option("--host", o.host, "Address to listen on")
+      ->envname("TANDEM_HOST")
+      ->capture_default_str();
+  command.add_option("--port", o.port, "Port to listen on; 0 = any free one")
+      ->check(CLI::Range(0, 65535))
+      ->envname("TANDEM_PORT")
+      ->capture_default_str();
+  command
+      .add_option("--shutdown-timeout",
+                  o.shutdown_timeout_s,
+                  "Seconds that running requests get after SIGTERM")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+  command.add_flag(
+      "--enable-prompt-tokens-details", o.enable_prompt_tokens_details, "cached_tokens in usage");
+  command.add_flag(
+      "--enable-request-id-headers", o.enable_request_id_headers, "Answer with x-request-id");
+  command.add_option("--log-level", o.log_level, "Lines from this level on")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
+  command.add_flag("--log-json", o.log_json, "One JSON object a line");
+}
+
+}  // namespace
+
+void add_serve_options(CLI::App& command, ServeOptions& options) {
+  add_model_options(command, options);
+  add_server_options(command, options);
+  add_device_options(command, options);
+  add_engine_options(command, options);
+}
+
+Expected<int64_t> parse_count(const std::string& text) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  int64_t factor = 0;
+  if (error == std::errc() && rest == end) factor = 1;
+  if (error == std::errc() && end - rest == 1) {
+    switch (*rest) {
+      case 'k':
+        factor = 1'000;
+        break;
+      case 'K':
+        factor = 1 << 10;
+        break;
+      case 'm':
+        factor = 1'000'000;
+        break;
+      case 'M':
+        factor = 1 << 20;
+        break;
+      case 'g':
+        factor = 1'000'000'000;
+        break;
+      case 'G':
+        factor = 1 << 30;
+        break;
+      default:
+        break;
+    }
+  }
+  if (factor == 0 || value > INT64_MAX / factor || value < INT64_MIN / factor) {
+    return fail(ErrorCode::kInvalidArgument, "'{}' is no integer", text);
+  }
+  return value * factor;
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,61 @@
+#pragma once
+// One answered request: from started generations to a JSON answer or an SSE stream. Chat and
+// completions differ in how a choice is written (choice_format.h), in nothing else.
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "frontend/frontend.h"
+#include "net/response_writer.h"
+#include "serve/choice_format.h"
+#include "serve/generation_fields.h"
+
+namespace tandem::serve {
+
+struct CallSetup {
+  AnswerHead head;
+  ChoiceStyle style;
+  StreamOptions stream;
+  int choices_per_prompt = 1;
+  bool usage_details = false;
+  std::vector<std::vector<int32_t>> prompts;  // ids, for usage and return_token_ids
+  std::vector<std::string> prompt_texts;      // completions with echo
+};
+
+// Owner: shared by the generations, and by whoever waits for the connection's end. Thread-safe:
+// output of several generations and the end of the connection may come at the same time.
+class Call final : public frontend::OutputListener, public std::enable_shared_from_this<Call> {
+ public:
+  Call(CallSetup setup, net::ResponseWriter writer);
+
+  // Starts every generation, then the stream if one was asked for. If one cannot start, the others
+  // are aborted and the answer is the error. Called once.
+  void start(frontend::Frontend& frontend, std::vector<frontend::PreparedGeneration> prepared);
+
+  void on_output(int generation, frontend::OutputDelta delta) override;
+
+ private:
+  void begin_stream();
+  void stream_delta(ChoiceState& choice, frontend::OutputDelta& delta);
+  void collect_delta(ChoiceState& choice, frontend::OutputDelta& delta);
+  void end_with_error(const frontend::RequestError& error);
+  void finish();
+  void write_frame(const OrderedJson& frame);
+  void abort_all();
+  Usage usage() const;
+  bool is_streaming() const { return setup_.stream.stream; }
+
+  CallSetup setup_;
+  net::ResponseWriter writer_;
+  std::mutex mutex_;
+  std::vector<ChoiceState> choices_;  // [prompt * choices_per_prompt + choice]
+  std::vector<std::shared_ptr<frontend::Generation>> generations_;
+  std::vector<int32_t> cached_tokens_;  // by prompt
+  int64_t completion_tokens_ = 0;
+  size_t open_choices_ = 0;
+  bool over_ = false;
+};
+
+}  // namespace tandem::serve

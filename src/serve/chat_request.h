@@ -1,0 +1,25 @@
+#pragma once
+// POST /v1/chat/completions: JSON -> ChatRequest. Pure; any thread.
+
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+#include "frontend/chat_input.h"
+#include "frontend/generation_options.h"
+#include "serve/generation_fields.h"
+
+namespace tandem::serve {
+
+struct ChatRequest {
+  std::string model;  // empty = the served one
+  frontend::ChatInput input;
+  frontend::GenerationOptions options;
+  StreamOptions stream;
+  bool return_token_ids = false;
+  bool return_tokens_as_token_ids = false;
+};
+
+Checked<ChatRequest> parse_chat_request(const OrderedJson& body);
+
+}  // namespace tandem::serve

@@ -54,7 +54,7 @@ struct RopeSpec {
 };
 
 // Places of weights in a model; a table of patterns gives their published names ({layer},
-// {expert}).
+// {expert}; without ".weight", except kRouterBias, which is a whole name).
 enum class Role {
   kEmbed,
   kFinalNorm,
@@ -103,12 +103,19 @@ struct ModelSpec {
       0;  // MTP layers that the file holds after the main ones; recognised, loaded when asked for
   Quantization quantization = Quantization::kNone;
   tensor::DType file_dtype = tensor::DType::kBF16;  // torch_dtype: what dummy weights are made in
-  std::map<Role, std::string> names;                // without ".weight"
+  std::map<Role, std::string> names;
   std::vector<int32_t> eos_ids;
   std::optional<int32_t> bos_id;
 
   // Bytes of one token's cache rows in all layers.
   int64_t kv_bytes_per_token(tensor::DType cache) const;
+
+  // Published name of a tensor: the role's pattern with the numbers put in, and ".weight" unless
+  // the pattern is a whole name itself (kRouterBias). TANDEM_CHECK: the role has a name.
+  std::string tensor_name(Role role, int32_t layer = -1, int32_t expert = -1) const;
 };
+
+// Bytes of one token's cache row(s) in one layer: K and V of all kv heads, or latent and rotary.
+int64_t kv_layer_bytes_per_token(const AttentionSpec& attention, tensor::DType cache);
 
 }  // namespace tandem::model

@@ -24,6 +24,7 @@ struct World {
   unsigned aborts_one_in = 25;
   unsigned failures_one_in = 0;
   unsigned deadlines_one_in = 0;
+  int32_t poison_token = -1;
 };
 
 class Simulation {
@@ -35,7 +36,9 @@ class Simulation {
         hasher_(kv::PrefixHasher::create({42}).value()),
         state_(config_, hasher_.clone().value(), world.executor.copies_blocks),
         controls_(std::make_shared<FakeControls>()),
-        executor_(config_, world.executor, controls_) {}
+        executor_(config_, world.executor, controls_) {
+    controls_->poison_token = world.poison_token;
+  }
 
   void run(int64_t steps) {
     for (int64_t i = 0; i < steps && !::testing::Test::HasFatalFailure(); ++i) {
@@ -166,6 +169,7 @@ std::vector<World> worlds() {
   failing.name = "FailuresAndDeadlines";
   failing.failures_one_in = 40;
   failing.deadlines_one_in = 3;
+  failing.poison_token = 29;
   failing.config.long_prefill_threshold = 5;
   list.push_back(failing);
   World one_block = tiny;

@@ -56,6 +56,8 @@ struct TokenEvent {
       prompt_logprobs;  // first event of choice 0, if asked for; entry 0 is empty
   std::vector<int32_t> prompt_logprob_ids;
   int32_t cached_tokens = 0;   // of the prompt, in every event
+  TimePoint scheduled{};       // when the choice first entered a step, for queue times
+  int32_t preemptions = 0;     // of the choice so far
   std::optional<Error> error;  // with kError
 };
 

@@ -1,0 +1,119 @@
+#include "engine/sampling_state.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/stop_rules.h"
+
+namespace tandem::engine {
+namespace {
+
+constexpr int32_t kVocabulary = 70;
+
+std::vector<int32_t> denied(const model::Batch& batch, int32_t row) {
+  std::vector<int32_t> ids;
+  for (int32_t id = 0; id < kVocabulary; ++id)
+    if ((batch.masks[static_cast<size_t>(row * batch.mask_words + id / 32)] >> (id % 32) & 1) == 0)
+      ids.push_back(id);
+  return ids;
+}
+
+struct Fixture {
+  SamplingParams params;
+  std::vector<int32_t> eos = {0, 69};
+  std::vector<int32_t> prompt = {5, 6, 5};
+  std::vector<int32_t> output;
+  model::Batch batch;
+
+  const kernels::SampleRow& row() {
+    SamplingState state;
+    state.init(params, eos, prompt, output, kVocabulary);
+    state.append_row(output, static_cast<int32_t>(output.size()), 2, 9, batch);
+    return batch.sample_rows.back();
+  }
+};
+
+TEST(SamplingState, PlainRowsHaveNoMaskAndNoHistory) {
+  Fixture f;
+  f.output = {1, 2};
+  f.params.seed = 77;
+  const kernels::SampleRow row = f.row();
+  EXPECT_EQ(row.mask_row, -1);
+  EXPECT_EQ(row.history_count, 0);
+  EXPECT_EQ(row.seed, 77u);
+  EXPECT_EQ(row.choice, 2u);
+  EXPECT_EQ(row.position, 9u);
+  EXPECT_EQ(f.batch.mask_words, 0);
+}
+
+TEST(SamplingState, MinTokensMasksEndAndStopIds) {
+  Fixture f;
+  f.params.min_tokens = 2;
+  f.params.stop_token_ids = {33, 1000, -4};
+  f.output = {1};
+  EXPECT_EQ(denied(f.batch, f.row().mask_row), (std::vector<int32_t>{0, 33, 69}));
+  f.output = {1, 2};
+  EXPECT_EQ(f.row().mask_row, -1);
+}
+
+TEST(SamplingState, AllowedIdsAndBadWords) {
+  Fixture f;
+  f.params.allowed_token_ids = {3, 64};
+  f.params.bad_words = {{64}, {8, 9, 3}};
+  EXPECT_EQ(denied(f.batch, f.row().mask_row).size(), 69u);  // 64 too
+  f.output = {8, 9};
+  EXPECT_EQ(denied(f.batch, f.row().mask_row).size(), 70u);
+  f.params = {};
+  f.params.bad_words = {{8, 9, 3}};
+  EXPECT_EQ(denied(f.batch, f.row().mask_row), (std::vector<int32_t>{3}));
+  f.output = {9};
+  EXPECT_EQ(f.row().mask_row, -1);
+}
+
+TEST(SamplingState, HistoryCountsPromptOnlyForRepetition) {
+  Fixture f;
+  f.params.frequency_penalty = 1;
+  f.output = {5, 8, 8};
+  EXPECT_EQ(f.row().history_count, 2);
+  f.params.repetition_penalty = 1.5f;
+  const kernels::SampleRow row = f.row();
+  ASSERT_EQ(row.history_count, 3);
+  const auto* entry = f.batch.history.data() + row.history_begin;
+  EXPECT_EQ(entry[0].id, 5);
+  EXPECT_EQ(entry[0].in_prompt, 1);
+  EXPECT_EQ(entry[0].output_count, 1);
+  EXPECT_EQ(entry[1].id, 6);
+  EXPECT_EQ(entry[1].output_count, 0);
+  EXPECT_EQ(entry[2].id, 8);
+  EXPECT_EQ(entry[2].in_prompt, 0);
+  EXPECT_EQ(entry[2].output_count, 2);
+}
+
+TEST(TokenHistory, ManyTokens) {
+  TokenHistory history;
+  for (int round = 0; round < 2; ++round)
+    for (int32_t id = 0; id < 5000; ++id) history.add(id * 64, round == 0);
+  ASSERT_EQ(history.entries().size(), 5000u);
+  for (const kernels::HistoryEntry& entry : history.entries()) {
+    EXPECT_EQ(entry.in_prompt, 1);
+    EXPECT_EQ(entry.output_count, 1);
+  }
+}
+
+TEST(StopRules, Order) {
+  SamplingParams params;
+  params.min_tokens = 3;
+  params.stop_token_ids = {7, 0};
+  const std::vector<int32_t> eos = {0};
+  EXPECT_EQ(stop_after(params, eos, 0, 2, false).reason, FinishReason::kNone);
+  EXPECT_EQ(stop_after(params, eos, 0, 2, true).reason, FinishReason::kLength);
+  EXPECT_EQ(stop_after(params, eos, 0, 3, true).reason, FinishReason::kStop);
+  EXPECT_FALSE(stop_after(params, eos, 0, 3, true).stop_token);
+  EXPECT_EQ(stop_after(params, eos, 7, 3, false).stop_token, 7);
+  params.ignore_eos = true;
+  EXPECT_EQ(stop_after(params, eos, 0, 3, false).stop_token, 0);
+  params.stop_token_ids.clear();
+  EXPECT_EQ(stop_after(params, eos, 0, 3, false).reason, FinishReason::kNone);
+}
+
+}  // namespace
+}  // namespace tandem::engine

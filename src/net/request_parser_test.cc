@@ -228,7 +228,7 @@ TEST(RequestParser, SurvivesDamage) {
   const std::string good =
       "POST /v1/x?a=b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n"
       "\r\n5\r\nhello\r\n3;e=1\r\nabc\r\n0\r\nT: u\r\n\r\n";
-  const std::string alphabet("\r\n\0\x7f\xff :;,%/.0fG", 19);
+  const std::string alphabet("\r\n\0\x7f\xff :;,%/.0fG", 15);
   std::mt19937 random(7);
   for (int round = 0; round < 20000; ++round) {
     std::string text = good;

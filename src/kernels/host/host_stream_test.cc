@@ -34,7 +34,7 @@ void run_gate(RunContext&, const GateArgs& args) { args.open->wait(false); }
 
 struct Nothing {};
 void run_without_memory(RunContext& context, const Nothing&) {
-  context.scratch<char>(std::numeric_limits<size_t>::max() / 4);
+  context.scratch<char>(std::numeric_limits<size_t>::max());
 }
 void run_throw(RunContext&, const Nothing&) { throw std::runtime_error("odd"); }
 

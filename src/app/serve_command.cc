@@ -1,6 +1,7 @@
 #include "app/serve_command.h"
 
 #include <fmt/core.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <cstdio>

@@ -1,6 +1,7 @@
 #include "model/expert_link.h"
 
 #include <chrono>
+#include <cstring>
 
 namespace tandem::model {
 namespace {
@@ -45,6 +46,11 @@ Expected<std::unique_ptr<ExpertLink>> ExpertLink::create(kernels::DeviceRef home
     return arrays;
   };
   link->on_host_ = take(link->host_);
+  // If a failed step skips the copies, the experts see ids of an earlier one, or 0: never garbage.
+  std::memset(link->on_host_.expert_ids,
+              0,
+              static_cast<size_t>(shape.max_tokens) * static_cast<size_t>(shape.max_top_k) *
+                  sizeof(int32_t));
   link->on_away_ = take(link->device_);
   TANDEM_ASSIGN(link->stream_, weights::OwnedStream::create(away));
   return link;

@@ -137,8 +137,10 @@ Expected<void> StepSlot::upload(tensor::Stream* stream, const Batch& batch) {
       device_.device, stream, device_in_.data(), host_in_.data(), layout_.bytes));
 }
 
-DeviceBatch StepSlot::device_batch(const StepSlot* previous) const {
-  DeviceBatch batch;
+const DeviceBatch& StepSlot::device_batch(const StepSlot* previous) {
+  DeviceBatch& batch = batch_;
+  batch.groups.clear();
+  batch.previous_ids = nullptr;
   batch.tokens = tokens_;
   batch.ids = device_ptr<int32_t>(layout_.token_ids);
   if (previous && previous->rows_ > 0) {

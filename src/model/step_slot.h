@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/device.h"
@@ -25,7 +27,7 @@ class StepSlot {
   Expected<void> upload(tensor::Stream* stream, const Batch& batch);
 
   // The uploaded batch, by its device addresses. `previous`: the step before, or null.
-  DeviceBatch device_batch(const StepSlot* previous) const;
+  const DeviceBatch& device_batch(const StepSlot* previous);
   const int32_t* logits_rows() const { return device_ptr<int32_t>(layout_.logits_rows); }
 
   // Arguments for sampling rows [first, first + count).
@@ -95,6 +97,7 @@ class StepSlot {
   tensor::Buffer device_out_;
   tensor::Buffer host_out_;  // pinned
   Layout layout_;
+  DeviceBatch batch_;  // kept: its capacity
   ResultLayout result_layout_;
   int32_t tokens_ = 0;
   int32_t rows_ = 0;

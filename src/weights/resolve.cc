@@ -16,6 +16,7 @@ using tensor::DType;
 using tensor::Shape;
 
 constexpr int64_t kFp8Block = 128;
+constexpr float kNoData = 0;
 
 std::string to_text(const Shape& shape) {
   std::string text = "[";
@@ -55,8 +56,14 @@ class Resolver {
     int64_t rows = 0;
     for (LoadPart& part : item.parts) {
       TANDEM_TRY(resolve_part(item, part));
-      sources.push_back(
-          {.format = part.format, .rows = part.rows, .k = part.k, .first_row = part.first_row});
+      // Sizes do not depend on values; the tables want pointers all the same and do not follow
+      // them.
+      sources.push_back({.format = part.format,
+                         .rows = part.rows,
+                         .k = part.k,
+                         .data = &kNoData,
+                         .scales = part.scales.empty() ? nullptr : &kNoData,
+                         .first_row = part.first_row});
       rows += part.rows;
     }
     const DeviceRef device = devices_[static_cast<size_t>(item.device)];

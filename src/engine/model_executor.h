@@ -1,5 +1,7 @@
 #pragma once
-// The real executor: steps on a model::StepRunner.
+// The executor that runs a model: model::StepRunner behind the engine's interface.
+//
+// Owner: Engine. Engine thread. Errors: the runner's.
 
 #include <memory>
 
@@ -8,20 +10,18 @@
 
 namespace tandem::engine {
 
-// Owner: Engine. The model and its devices outlive it.
 class ModelExecutor final : public Executor {
  public:
-  // `depth`: 1 = a step is planned when the one before is done (the CPU, where planning would only compete with the
-  // step for cores); 2 = planned while it runs.
-  explicit ModelExecutor(std::unique_ptr<model::StepRunner> runner, int depth = 1);
+  // `depth`: launches that may be under way, at most the runner's.
+  ModelExecutor(std::unique_ptr<model::StepRunner> runner, int depth);
 
-  Expected<void> launch(const model::Batch& batch) override { return runner_->launch(batch); }
-  Expected<void> collect(model::StepResult& result) override { return runner_->collect(result); }
+  Expected<void> launch(const model::Batch& batch) override;
+  Expected<void> collect(model::StepResult& result) override;
   int depth() const override { return depth_; }
 
  private:
-  std::unique_ptr<model::StepRunner> runner_;
-  int depth_;
+  const std::unique_ptr<model::StepRunner> runner_;
+  const int depth_;
 };
 
 }  // namespace tandem::engine

@@ -32,7 +32,9 @@ fi
 
 port=$("$python" -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
 log=$(mktemp)
-"$binary" serve --host 127.0.0.1 --port "$port" >"$log" 2>&1 </dev/null &
+# As tests/conformance/README.md wants the server. Neutral sampling defaults, since some tests compare "off" with unset.
+"$binary" serve --host 127.0.0.1 --port "$port" --generation-config vllm --enable-prompt-tokens-details \
+  --enable-request-id-headers >"$log" 2>&1 </dev/null &
 server=$!
 stop_server() {
   kill -TERM "$server" 2>/dev/null

@@ -120,6 +120,8 @@ Expected<LoadedRuntime> load_runtime(const ServeOptions& options) {
   TANDEM_ASSIGN(model::ModelSpec spec, read_spec(out.directory, options));
   if (system::is_directory(out.directory)) {
     TANDEM_ASSIGN(out.generation, model::read_generation_config(out.directory));
+    // The end tokens stay: they are the model's, not a taste in sampling.
+    if (options.generation_config == "vllm") out.generation = {.eos_ids = out.generation.eos_ids};
   }
   TANDEM_ASSIGN(out.max_model_len, choose_max_model_len(options, spec));
   TANDEM_ASSIGN(out.devices, open_devices(options));

@@ -50,6 +50,12 @@ void add_model_options(CLI::App& command, ServeOptions& o) {
                   "auto: read the checkpoint; dummy: random weights, to measure speed")
       ->check(CLI::IsMember({"auto", "safetensors", "dummy"}))
       ->capture_default_str();
+  command
+      .add_option("--generation-config",
+                  o.generation_config,
+                  "auto: sampling defaults from generation_config.json; vllm: neutral ones")
+      ->check(CLI::IsMember({"auto", "vllm"}))
+      ->capture_default_str();
 }
 
 void add_device_options(CLI::App& command, ServeOptions& o) {

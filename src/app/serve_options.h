@@ -21,6 +21,7 @@ struct ServeOptions {
   std::string device = "auto";
   std::string moe_device;  // empty = as `device`
   std::string load_format = "auto";
+  std::string generation_config = "auto";
   std::string instruction_set = "auto";
   int cpu_threads = 0;  // 0 = what the affinity mask and the CPU quota allow
 

@@ -1,16 +1,28 @@
 #include "base/json.h"
 
 #include <cmath>
+#include <type_traits>
+#include <vector>
 
+#include "base/log.h"
 #include "base/utf8.h"
 
 namespace tandem {
 namespace {
 
-// Nesting is checked on the text before parsing: brackets outside strings. Cheaper than a SAX
-// handler and independent of the value type.
-bool deeper_than(std::string_view text, int max_depth) {
-  int depth = 0;
+// What is bounded before parsing, on the text: nesting, since the parser recurses over it; and for
+// ordered objects the work of finding duplicate keys, which grows with the square of an object's
+// keys.
+constexpr uint64_t kMaxKeyWork = 50'000'000;
+
+struct Shape {
+  bool too_deep = false;
+  uint64_t key_work = 0;  // sum over objects of keys squared
+};
+
+Shape measure(std::string_view text, int max_depth) {
+  Shape shape;
+  std::vector<uint64_t> keys;  // of the open brackets
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -20,24 +32,53 @@ bool deeper_than(std::string_view text, int max_depth) {
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
-      if (++depth > max_depth) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
+      if (keys.size() >= static_cast<size_t>(max_depth)) {
+        shape.too_deep = true;
+        return shape;
+      }
+      keys.push_back(0);
+    } else if (c == ':' && !keys.empty()) {
+      ++keys.back();
+    } else if ((c == ']' || c == '}') && !keys.empty()) {
+      shape.key_work += keys.back() * keys.back();
+      keys.pop_back();
     }
   }
-  return false;
+  return shape;
+}
+
+// The last key before byte `at`, so that a message can name the field; empty if there is none.
+std::string key_before(std::string_view text, size_t at) {
+  std::string_view key;
+  for (size_t i = 0; i < std::min(at, text.size()); ++i) {
+    if (text[i] != '"') continue;
+    const size_t begin = ++i;
+    while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
+    if (i >= text.size()) break;
+    const size_t next = text.find_first_not_of(" \t\r\n", i + 1);
+    if (next != std::string_view::npos && text[next] == ':') key = text.substr(begin, i - begin);
+  }
+  return log_safe(key, 64);
 }
 
 template <class Value>
 Expected<Value> parse_any(std::string_view text, int max_depth) {
   if (!utf8_is_valid(text)) return fail(ErrorCode::kInvalidArgument, "not valid UTF-8");
-  if (deeper_than(text, max_depth)) {
+  const Shape shape = measure(text, max_depth);
+  if (shape.too_deep) {
     return fail(ErrorCode::kInvalidArgument, "JSON is nested deeper than {} levels", max_depth);
+  }
+  if (std::is_same_v<Value, OrderedJson> && shape.key_work > kMaxKeyWork) {
+    return fail(ErrorCode::kInvalidArgument,
+                "JSON has objects with too many keys (more than about 7000)");
   }
   try {
     return Value::parse(text);
   } catch (const nlohmann::json::parse_error& e) {
-    return fail(ErrorCode::kInvalidArgument, "not valid JSON at byte {}", e.byte);
+    const std::string key = key_before(text, e.byte);
+    if (key.empty()) return fail(ErrorCode::kInvalidArgument, "not valid JSON at byte {}", e.byte);
+    return fail(
+        ErrorCode::kInvalidArgument, "not valid JSON at byte {}, after the key '{}'", e.byte, key);
   } catch (const std::exception&) {
     return fail(ErrorCode::kInvalidArgument, "not valid JSON");
   }

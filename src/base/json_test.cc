@@ -18,6 +18,23 @@ TEST(Json, ErrorsAreValues) {
   }
 }
 
+TEST(Json, ErrorsNameTheKeyBefore) {
+  EXPECT_EQ(parse_json(R"({"a": "x", "temperature": Infinity})").error().message,
+            "not valid JSON at byte 27, after the key 'temperature'");
+}
+
+// Duplicate keys of ordered objects are found by comparing each with each.
+TEST(Json, WorkOfOrderedObjectsIsBounded) {
+  std::string text = "{";
+  for (int i = 0; i < 20000; ++i) text += fmt::format("\"{}\":1,", i);
+  text += "\"z\":1}";
+  EXPECT_FALSE(parse_ordered_json(text));
+  EXPECT_TRUE(parse_json(text));
+  std::string list = "[";
+  for (int i = 0; i < 20000; ++i) list += "{\"a\":1},";
+  EXPECT_TRUE(parse_ordered_json(list + "1]"));
+}
+
 TEST(Json, DumpNeverThrows) { EXPECT_EQ(dump_json(Json("a\xFF")), "\"a\xEF\xBF\xBD\""); }
 
 TEST(Json, OrderIsKept) {

@@ -158,6 +158,8 @@ Checked<void> ApiServer::Handlers::completions(const OrderedJson& body,
 }
 
 Checked<void> ApiServer::Handlers::tokenize(const OrderedJson& body, net::ResponseWriter& writer) {
+  TANDEM_ASSIGN(const auto model, FieldReader(body).string("model"));
+  TANDEM_TRY(check_model(model.value_or("")));
   TANDEM_ASSIGN(const OrderedJson answer, answer_tokenize(body, frontend));
   writer.respond(json_response(200, answer));
   return {};
@@ -165,6 +167,8 @@ Checked<void> ApiServer::Handlers::tokenize(const OrderedJson& body, net::Respon
 
 Checked<void> ApiServer::Handlers::detokenize(const OrderedJson& body,
                                               net::ResponseWriter& writer) {
+  TANDEM_ASSIGN(const auto model, FieldReader(body).string("model"));
+  TANDEM_TRY(check_model(model.value_or("")));
   TANDEM_ASSIGN(const OrderedJson answer, answer_detokenize(body, frontend));
   writer.respond(json_response(200, answer));
   return {};

@@ -62,17 +62,39 @@ Checked<void> read_turn_flags(const FieldReader& fields, frontend::ChatInput& in
   return {};
 }
 
+Checked<void> read_tools(const FieldReader& fields, frontend::ChatInput& input) {
+  const OrderedJson* tools = fields.find("tools");
+  if (!tools) return {};
+  if (!tools->is_array()) return invalid("tools", "must be a list, found {}", describe(*tools));
+  for (const OrderedJson& tool : *tools) {
+    const bool named = tool.is_object() && tool.contains("function") &&
+                       tool["function"].is_object() && tool["function"].contains("name") &&
+                       tool["function"]["name"].is_string();
+    if (!named) return invalid("tools", "must hold objects with a 'function' that has a 'name'");
+  }
+  if (!tools->empty()) input.tools = *tools;
+  return {};
+}
+
 }  // namespace
+
+Checked<frontend::ChatInput> parse_chat_input(const OrderedJson& body) {
+  const FieldReader fields(body);
+  frontend::ChatInput input;
+  TANDEM_ASSIGN(input.messages, normalize_messages(fields.find("messages")));
+  TANDEM_TRY(read_tools(fields, input));
+  TANDEM_TRY(read_turn_flags(fields, input));
+  TANDEM_TRY(read_template_kwargs(fields, input));
+  return input;
+}
 
 Checked<ChatRequest> parse_chat_request(const OrderedJson& body) {
   const FieldReader fields(body);
   ChatRequest out;
   TANDEM_ASSIGN(const auto model, fields.string("model"));
   out.model = model.value_or("");
-  TANDEM_ASSIGN(out.input.messages, normalize_messages(fields.find("messages")));
   TANDEM_TRY(refuse_unbuilt_fields(fields, Endpoint::kChat));
-  TANDEM_TRY(read_turn_flags(fields, out.input));
-  TANDEM_TRY(read_template_kwargs(fields, out.input));
+  TANDEM_ASSIGN(out.input, parse_chat_input(body));
   TANDEM_ASSIGN(out.options, read_generation_options(fields, Endpoint::kChat));
   TANDEM_TRY(read_logprobs(fields, out.options));
   TANDEM_ASSIGN(out.stream, read_stream_options(fields));

@@ -22,4 +22,8 @@ struct ChatRequest {
 
 Checked<ChatRequest> parse_chat_request(const OrderedJson& body);
 
+// What decides the prompt alone: messages, tools and template variables. For /tokenize, too, which
+// renders tools.
+Checked<frontend::ChatInput> parse_chat_input(const OrderedJson& body);
+
 }  // namespace tandem::serve

@@ -13,8 +13,8 @@ Checked<std::vector<int32_t>> encode_body(const OrderedJson& body,
   const FieldReader fields(body);
   TANDEM_ASSIGN(const auto special, fields.boolean("add_special_tokens"));
   if (fields.find("messages")) {
-    TANDEM_ASSIGN(ChatRequest chat, parse_chat_request(body));
-    return frontend.encode_chat(chat.input);
+    TANDEM_ASSIGN(const frontend::ChatInput chat, parse_chat_input(body));
+    return frontend.encode_chat(chat);
   }
   TANDEM_ASSIGN(const auto prompt, fields.string("prompt"));
   if (!prompt) return invalid("prompt", "is required (or 'messages')");

@@ -27,23 +27,29 @@ def compare(server, prompt, tolerance):
         if a != b:
             assert prompt["margin"][i] < CLOSE_CALL and tolerance is None, (prompt["name"], i, a, b, prompt["margin"][i])
             return i, False
-        if tolerance is not None:
+        if tolerance is not None and i < len(prompt["top5"]):  # the first steps have them
             assert abs(logprobs[i] - prompt["top5"][i][0][1]) < tolerance, (prompt["name"], i)
     assert len(made) == len(wanted), prompt["name"]
     return len(wanted), True
 
 
-@pytest.mark.parametrize("arguments", [["--dtype", "float32"], ["--dtype", "float32", "--device", "reference"],
-                                       ["--dtype", "float32", "--instruction-set", "generic"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["--dtype", "float32"], ["--dtype", "float32", "--instruction-set", "generic"]], ids=" ".join)
 def test_float32_equals_the_reference(arguments):
     with Server(*arguments) as server:
         for prompt in PROMPTS:
             assert compare(server, prompt, tolerance=2e-3)[1], prompt["name"]
 
 
-@pytest.mark.parametrize("arguments", [[], ["--device", "reference"]], ids=["cpu", "reference"])
-def test_default_arithmetic_differs_only_at_close_calls(arguments):
-    with Server(*arguments) as server:
+def test_reference_device_equals_the_reference():
+    """The short prompts: that device is slow. All of them run below HTTP (tests/golden_test)."""
+    short = sorted(PROMPTS, key=lambda p: len(p["prompt_ids"]) + len(p["output_ids"]))[:5]
+    with Server("--dtype", "float32", "--device", "reference") as server:
+        for prompt in short:
+            assert compare(server, prompt, tolerance=2e-3)[1], prompt["name"]
+
+
+def test_default_arithmetic_differs_only_at_close_calls():
+    with Server() as server:
         whole = sum(compare(server, prompt, tolerance=None)[1] for prompt in PROMPTS)
     print(f"\n{whole} of {len(PROMPTS)} prompts match whole")
     assert whole >= len(PROMPTS) * 3 // 4

@@ -1,0 +1,8 @@
+#pragma once
+// The program's version, from project() in CMakeLists.txt.
+
+namespace tandem::app {
+
+inline constexpr const char* kVersion = TANDEM_VERSION;
+
+}  // namespace tandem::app

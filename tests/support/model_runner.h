@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct MachineOptions {
   int32_t max_tokens = 256;
   int32_t max_logits_rows = 64;  // fewer than a prompt's: logits are made in pieces
   int64_t kv_blocks = 24;
+  // May put other tables in front of the devices.
+  std::function<void(std::vector<kernels::DeviceRef>&)> adapt = {};
 };
 
 inline std::vector<DeviceKind> tested_devices() {
@@ -71,6 +74,7 @@ inline Expected<Machine> start_machine(const std::string& directory,
     refs.push_back(device.ref());
     machine.devices.push_back(std::move(device));
   }
+  if (options.adapt) options.adapt(refs);
   TANDEM_ASSIGN(model::ModelSpec spec, model::read_model_config(directory));
   model::PlacementOptions placement;
   if (options.experts_away) placement.expert_device = 1;

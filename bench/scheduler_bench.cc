@@ -1,5 +1,4 @@
 // The engine thread's own cost of a step: plan, apply and batch, results. Nothing is computed.
-// `build/bench/bench/scheduler_bench`: the argument is the number of sequences.
 
 #include <benchmark/benchmark.h>
 
@@ -35,7 +34,6 @@ Request bench_request(int64_t number, const std::shared_ptr<EventSink>& sink) {
   return request;
 }
 
-// `parts`: 1 = schedule() alone, 2 = the whole step.
 void steady_decode(benchmark::State& bench, bool whole) {
   const auto sequences = static_cast<int32_t>(bench.range(0));
   const EngineConfig config = bench_config(sequences);

@@ -1,6 +1,7 @@
 #include "app/serve_command.h"
 
 #include <fmt/core.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <cstdio>
@@ -20,6 +21,9 @@
 
 namespace tandem::app {
 namespace {
+
+// On the CPU planning the next step while one runs would only compete with it for cores.
+constexpr int kStepsInFlight = 1;
 
 LogLevel parse_log_level(const std::string& name) {
   if (name == "debug") return LogLevel::kDebug;
@@ -77,7 +81,9 @@ Expected<std::unique_ptr<engine::Engine>> start_engine(const ServeOptions& optio
   config.fingerprint = name;
   config.form.expand_from = static_cast<int32_t>(options.mla_expand_from);
   return engine::Engine::create(
-      std::move(config), std::make_unique<engine::ModelExecutor>(std::move(runtime.runner)), clock);
+      std::move(config),
+      std::make_unique<engine::ModelExecutor>(std::move(runtime.runner), kStepsInFlight),
+      clock);
 }
 
 frontend::FrontendConfig frontend_config(const LoadedRuntime& runtime) {

@@ -1,0 +1,27 @@
+#pragma once
+// The executor that runs a model: model::StepRunner behind the engine's interface.
+//
+// Owner: Engine. Engine thread. Errors: the runner's.
+
+#include <memory>
+
+#include "engine/executor.h"
+#include "model/step_runner.h"
+
+namespace tandem::engine {
+
+class ModelExecutor final : public Executor {
+ public:
+  // `depth`: launches that may be under way, at most the runner's.
+  ModelExecutor(std::unique_ptr<model::StepRunner> runner, int depth);
+
+  Expected<void> launch(const model::Batch& batch) override;
+  Expected<void> collect(model::StepResult& result) override;
+  int depth() const override { return depth_; }
+
+ private:
+  const std::unique_ptr<model::StepRunner> runner_;
+  const int depth_;
+};
+
+}  // namespace tandem::engine

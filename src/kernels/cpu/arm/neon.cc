@@ -33,20 +33,16 @@ inline void vec_store(float* p, Vec x) {
   vst1q_f32(p + 12, x.d);
 }
 inline Vec vec_add(Vec x, Vec y) {
-  return {
-      vaddq_f32(x.a, y.a), vaddq_f32(x.b, y.b), vaddq_f32(x.c, y.c), vaddq_f32(x.d, y.d)};
+  return {vaddq_f32(x.a, y.a), vaddq_f32(x.b, y.b), vaddq_f32(x.c, y.c), vaddq_f32(x.d, y.d)};
 }
 inline Vec vec_sub(Vec x, Vec y) {
-  return {
-      vsubq_f32(x.a, y.a), vsubq_f32(x.b, y.b), vsubq_f32(x.c, y.c), vsubq_f32(x.d, y.d)};
+  return {vsubq_f32(x.a, y.a), vsubq_f32(x.b, y.b), vsubq_f32(x.c, y.c), vsubq_f32(x.d, y.d)};
 }
 inline Vec vec_mul(Vec x, Vec y) {
-  return {
-      vmulq_f32(x.a, y.a), vmulq_f32(x.b, y.b), vmulq_f32(x.c, y.c), vmulq_f32(x.d, y.d)};
+  return {vmulq_f32(x.a, y.a), vmulq_f32(x.b, y.b), vmulq_f32(x.c, y.c), vmulq_f32(x.d, y.d)};
 }
 inline Vec vec_div(Vec x, Vec y) {
-  return {
-      vdivq_f32(x.a, y.a), vdivq_f32(x.b, y.b), vdivq_f32(x.c, y.c), vdivq_f32(x.d, y.d)};
+  return {vdivq_f32(x.a, y.a), vdivq_f32(x.b, y.b), vdivq_f32(x.c, y.c), vdivq_f32(x.d, y.d)};
 }
 inline Vec vec_fma(Vec x, Vec y, Vec z) {
   return {vfmaq_f32(z.a, x.a, y.a),
@@ -55,9 +51,7 @@ inline Vec vec_fma(Vec x, Vec y, Vec z) {
           vfmaq_f32(z.d, x.d, y.d)};
 }
 // The second if one is NaN.
-inline float32x4_t max_of(float32x4_t x, float32x4_t y) {
-  return vbslq_f32(vcgtq_f32(x, y), x, y);
-}
+inline float32x4_t max_of(float32x4_t x, float32x4_t y) { return vbslq_f32(vcgtq_f32(x, y), x, y); }
 inline Vec vec_max(Vec x, Vec y) {
   return {max_of(x.a, y.a), max_of(x.b, y.b), max_of(x.c, y.c), max_of(x.d, y.d)};
 }
@@ -93,9 +87,7 @@ inline Vec vec_load_bf16(const uint16_t* p) {
           floats(vshlq_n_u32(vmovl_u16(vld1_u16(p + 8)), 16)),
           floats(vshlq_n_u32(vmovl_u16(vld1_u16(p + 12)), 16))};
 }
-inline float32x4_t widen_f16_halves(uint16x4_t x) {
-  return vcvt_f32_f16(vreinterpret_f16_u16(x));
-}
+inline float32x4_t widen_f16_halves(uint16x4_t x) { return vcvt_f32_f16(vreinterpret_f16_u16(x)); }
 inline Vec vec_load_f16(const uint16_t* p) {
   return {widen_f16_halves(vld1_u16(p)),
           widen_f16_halves(vld1_u16(p + 4)),
@@ -130,8 +122,7 @@ inline void vec_store_bf16(uint16_t* p, Vec x) {
   vst1_u16(p + 12, round_bf16(x.d));
 }
 inline float vec_sum(Vec x) {
-  const float32x4_t four =
-      vaddq_f32(vaddq_f32(x.a, x.c), vaddq_f32(x.b, x.d));
+  const float32x4_t four = vaddq_f32(vaddq_f32(x.a, x.c), vaddq_f32(x.b, x.d));
   const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
   return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
 }

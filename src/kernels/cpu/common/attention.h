@@ -3,8 +3,8 @@
 //
 // The context of a row is cut at absolute positions: tiles of 64 tokens (a block of the cache)
 // inside splits of kAttentionSplit tokens. A split's partial (maximum, sum, accumulator) walks its
-// tiles in order, and the partials of a row are merged in order, whoever computes them. Nothing else
-// of the batch enters a row's arithmetic.
+// tiles in order, and the partials of a row are merged in order, whoever computes them. Nothing
+// else of the batch enters a row's arithmetic.
 
 #include "kernels/cpu/common/packed_layout.h"
 
@@ -22,14 +22,14 @@ struct AttentionJob {
   KvLayer cache;
   float scale = 0;
   int32_t heads = 0;
-  int32_t dims = 0;        // width of a query
-  int32_t value_dims = 0;  // width of a result
+  int32_t dims = 0;         // width of a query
+  int32_t value_dims = 0;   // width of a result
   int32_t heads_a_key = 1;  // GQA: query heads that share a kv head
   // Head h of row t: row t - q_first_token, columns from h * dims on.
   RowsView q;
   int32_t q_first_token = 0;
-  // Head h of row t: row t - out_first_token, columns from h * out_head_columns on. May be q's place
-  // when results are no wider than queries.
+  // Head h of row t: row t - out_first_token, columns from h * out_head_columns on. May be q's
+  // place when results are no wider than queries.
   RowsView out;
   int32_t out_first_token = 0;
   int32_t out_head_columns = 0;

@@ -69,8 +69,7 @@ void TileMaker::expand_tile(const AttentionItem& item,
   const bool bf16 = job_.cache.dtype == DType::kBF16;
   const int width = shape.latent + shape.rope;
   const PanelScratch panels(scratch.panels);
-  kernels_.transpose_keys(
-      rows, job_.cache.row_bytes, bf16, tokens, width, scratch.latent_turned);
+  kernels_.transpose_keys(rows, job_.cache.row_bytes, bf16, tokens, width, scratch.latent_turned);
 
   // Keys: rows of W_UK times the turned latents, which are a panel of 64 tokens.
   PanelTask task;

@@ -10,7 +10,7 @@ namespace tandem::kernels::cpu {
 // Query vectors lie in order of rows, then heads.
 struct AttentionItem {
   const Segment* segment;
-  int32_t row;   // first, of the segment
+  int32_t row;  // first, of the segment
   int32_t rows;
   int32_t head;  // first
   int32_t heads;

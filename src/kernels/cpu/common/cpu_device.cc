@@ -14,10 +14,7 @@ namespace tandem::kernels {
 namespace cpu {
 namespace {
 
-const DeviceApi& cpu_api() {
-  static constexpr DeviceApi kApi = make_host_device_api<CpuOperators>();
-  return kApi;
-}
+constexpr DeviceApi kCpuApi = make_host_device_api<CpuOperators>();
 
 const MicroKernels* find_kernels(system::InstructionSet set) {
   switch (set) {
@@ -69,10 +66,8 @@ Expected<OwnedDevice> open_cpu_device(const CpuDeviceConfig& config) {
   const cpu::MicroKernels* kernels = cpu::find_kernels(config.instruction_set);
   if (kernels == nullptr ||
       !system::supports(system::detect_cpu_features(), config.instruction_set)) {
-    return fail(ErrorCode::kInvalidArgument,
-                "{}: this machine has no {} instructions",
-                config.name,
-                set);
+    return fail(
+        ErrorCode::kInvalidArgument, "{}: this machine has no {} instructions", config.name, set);
   }
   system::ThreadTeamOptions options;
   options.thread_count = config.threads;
@@ -87,7 +82,7 @@ Expected<OwnedDevice> open_cpu_device(const CpuDeviceConfig& config) {
   cpu::copy_text(set, device->info.instruction_set);
   device->info.threads = config.threads;
   device->info.activation = config.activation;
-  return OwnedDevice(&cpu::cpu_api(), to_handle(device.release()));
+  return OwnedDevice(&cpu::kCpuApi, to_handle(device.release()));
 }
 
 }  // namespace tandem::kernels

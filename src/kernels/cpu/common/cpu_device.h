@@ -23,13 +23,13 @@ constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 constexpr int64_t bytes_of(DType type) { return static_cast<int64_t>(tensor::size_of(type)); }
 
-// Multiply-adds, or moved floats, below which waking the team costs more than it gives (a hand-over takes
-// a few microseconds).
+// Multiply-adds, or moved floats, below which waking the team costs more than it gives (a hand-over
+// takes a few microseconds).
 constexpr int64_t kSerialWork = 96 * 1024;
 
-// Calls function(begin, end, member) over [0, count): by the team, or by the caller alone when `work`
-// is small. Results must not depend on which.
-// The stream's thread computes in the team's FloatEnvironment too.
+// Calls function(begin, end, member) over [0, count): by the team, or by the caller alone when
+// `work` is small. Results must not depend on which. The stream's thread computes in the team's
+// FloatEnvironment too.
 void share_out(RunContext& context,
                int64_t count,
                int64_t grain,

@@ -191,9 +191,9 @@ class ExpertsRun {
   int32_t* first_pair_ = nullptr;  // [experts + 1]
   int32_t* order_ = nullptr;       // [pairs] by expert
   Job* jobs_ = nullptr;
-  char* inner_ = nullptr;     // [pairs, intermediate] A
-  float* down_ = nullptr;     // [pairs, hidden]
-  float* panels_ = nullptr;   // PanelScratch of each member
+  char* inner_ = nullptr;    // [pairs, intermediate] A
+  float* down_ = nullptr;    // [pairs, hidden]
+  float* panels_ = nullptr;  // PanelScratch of each member
 };
 
 }  // namespace

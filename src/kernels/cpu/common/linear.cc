@@ -123,22 +123,15 @@ void CpuOperators::linear(RunContext& context, const LinearArgs& args) {
       context.scratch<float>(static_cast<size_t>(PanelScratch::kFloats * team_size(context)));
   const LinearRun run(kernels_of(context), args);
   const int64_t work = args.tokens * args.weight->n * args.weight->k;
-  share_out(context,
-            plan.units * row_blocks,
-            1,
-            work,
-            [&](int64_t begin, int64_t end, int member) {
-              const PanelScratch mine(scratch + member * PanelScratch::kFloats);
-              for (int64_t i = begin; i < end; ++i) {
-                const int64_t row0 = i % row_blocks * rows_a_task;
-                const int64_t rows = std::min<int64_t>(rows_a_task, args.tokens - row0);
-                if (rows <= 0) continue;
-                run.run(unit_of(*args.weight, plan, i / row_blocks),
-                        row0,
-                        static_cast<int>(rows),
-                        mine);
-              }
-            });
+  share_out(context, plan.units * row_blocks, 1, work, [&](int64_t begin, int64_t end, int member) {
+    const PanelScratch mine(scratch + member * PanelScratch::kFloats);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row0 = i % row_blocks * rows_a_task;
+      const int64_t rows = std::min<int64_t>(rows_a_task, args.tokens - row0);
+      if (rows <= 0) continue;
+      run.run(unit_of(*args.weight, plan, i / row_blocks), row0, static_cast<int>(rows), mine);
+    }
+  });
 }
 
 }  // namespace tandem::kernels::cpu

@@ -22,8 +22,8 @@ constexpr int kMaxTaskRows = 96;
 // Values of k in one partition; equals kernels::kKPartition.
 constexpr int kPartition = 128;
 
-// How the 64 weights of one k lie in a panel. kF32, kF16, kF8: in order of columns. kBF16: columns i
-// and 16 + i (then 32 + i and 48 + i) in the low and the high half of 32-bit word i, so that a
+// How the 64 weights of one k lie in a panel. kF32, kF16, kF8: in order of columns. kBF16: columns
+// i and 16 + i (then 32 + i and 48 + i) in the low and the high half of 32-bit word i, so that a
 // shift and a mask widen them.
 enum class PanelFormat : int32_t { kF32 = 0, kF16 = 1, kBF16 = 2, kF8 = 3 };
 
@@ -65,17 +65,17 @@ struct AttendTile {
   int rows = 0;
   int dims = 0;
   int value_dims = 0;
-  const float* const* q = nullptr;  // [rows][dims]
+  const float* const* q = nullptr;   // [rows][dims]
   const int32_t* visible = nullptr;  // [rows] tokens of the tile that the row sees, 0 … 64
   float scale = 0;
   const float* keys = nullptr;   // [dims][kPanel]: from transpose_keys
   const void* values = nullptr;  // first token's; rows of value_dims
   int64_t value_stride_bytes = 0;
   bool values_are_bf16 = false;
-  float* maximum = nullptr;  // [rows] in and out
-  float* sum = nullptr;      // [rows] in and out
-  float* acc = nullptr;      // [rows][acc_stride] in and out
-  int64_t acc_stride = 0;    // value_dims rounded up to kPanel
+  float* maximum = nullptr;        // [rows] in and out
+  float* sum = nullptr;            // [rows] in and out
+  float* acc = nullptr;            // [rows][acc_stride] in and out
+  int64_t acc_stride = 0;          // value_dims rounded up to kPanel
   float* scores = nullptr;         // scratch [rows][kPanel]
   float* value_scratch = nullptr;  // scratch [kPanel][kPanel]
 };
@@ -107,7 +107,7 @@ struct MicroKernels {
   void (*transpose_keys)(
       const void* rows, int64_t stride_bytes, bool bf16, int tokens, int dims, float* out);
   void (*attend_tile)(const AttendTile&);
-  // (maximum, sum, acc) := itself merged with the partial (m, s, a) that follows it. 
+  // (maximum, sum, acc) := itself merged with the partial (m, s, a) that follows it.
   void (*merge_partial)(
       float* maximum, float* sum, float* acc, float m, float s, const float* a, int64_t n);
   // out = acc / sum
@@ -119,12 +119,8 @@ struct MicroKernels {
   void (*widen_f16)(const uint16_t* in, float* out, int64_t n);
   void (*narrow_bf16)(const float* in, uint16_t* out, int64_t n);
   // out (from zero, or `onto` what is there) += weights[s] * rows[s], s in order.
-  void (*weighted_sum)(const float* const* rows,
-                       const float* weights,
-                       int count,
-                       int64_t n,
-                       bool onto,
-                       float* out);
+  void (*weighted_sum)(
+      const float* const* rows, const float* weights, int count, int64_t n, bool onto, float* out);
   // The largest value and its lowest index; false if any is NaN. n >= 1.
   bool (*argmax)(const float* x, int64_t n, float* maximum, int64_t* index);
   // Sum of exp(x - maximum); the terms go to `out` unless it is null (x itself will do).

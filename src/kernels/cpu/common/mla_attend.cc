@@ -63,20 +63,17 @@ class AbsorbedRun {
   void for_heads(int64_t work, Task task) {
     const int64_t blocks = divide_up(row_count_, kMaxTaskRows);
     const int64_t rows = divide_up(row_count_, blocks);
-    share_out(context_,
-              shape_.heads * blocks,
-              1,
-              work,
-              [&](int64_t begin, int64_t end, int member) {
-                const PanelScratch scratch(panels_ + member * PanelScratch::kFloats);
-                for (int64_t i = begin; i < end; ++i) {
-                  const int64_t first = i % blocks * rows;
-                  const int64_t count = std::min(rows, row_count_ - first);
-                  if (count <= 0) continue;
-                  const Block block{i / blocks, rows_ + first, static_cast<int>(count)};
-                  (this->*task)(block, scratch);
-                }
-              });
+    share_out(
+        context_, shape_.heads * blocks, 1, work, [&](int64_t begin, int64_t end, int member) {
+          const PanelScratch scratch(panels_ + member * PanelScratch::kFloats);
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t first = i % blocks * rows;
+            const int64_t count = std::min(rows, row_count_ - first);
+            if (count <= 0) continue;
+            const Block block{i / blocks, rows_ + first, static_cast<int>(count)};
+            (this->*task)(block, scratch);
+          }
+        });
   }
 
   float* latent_row(int64_t token, int64_t head) const {

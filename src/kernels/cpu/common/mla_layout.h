@@ -1,8 +1,8 @@
 #pragma once
 // Where the values of packed MLA weights lie. `uk`: for each head panels of 64 latent columns, each
 // [nope][64]. `uv`: for each head panels of 64 value columns, each [latent][64]. `uk_expanded`: for
-// each head W_UK as published, [nope][latent]. All in the storage type (bf16 panels interleaved as in
-// micro_kernels.h).
+// each head W_UK as published, [nope][latent]. All in the storage type (bf16 panels interleaved as
+// in micro_kernels.h).
 
 #include "kernels/cpu/common/packed_layout.h"
 

@@ -153,15 +153,20 @@ void pack_mla_head(
   const float* value_rows = rows + shape.nope * latent;
   for (int64_t p = 0; p < layout.value_panels; ++p) {
     fill_panel(
-        format, shape.value - p * kPanel, latent, uv + p * kPanel * latent, [&](int64_t c, int64_t i) {
-          return stored<T>(value_rows[(p * kPanel + c) * latent + i]);
-        });
+        format,
+        shape.value - p * kPanel,
+        latent,
+        uv + p * kPanel * latent,
+        [&](int64_t c, int64_t i) { return stored<T>(value_rows[(p * kPanel + c) * latent + i]); });
   }
   for (int64_t i = 0; i < shape.nope * latent; ++i) expanded[i] = stored<T>(rows[i]);
 }
 
 template <class T>
-void pack_mla_heads(const WeightSource& kv_b, const MlaShape& shape, DType storage, MlaWeights* out) {
+void pack_mla_heads(const WeightSource& kv_b,
+                    const MlaShape& shape,
+                    DType storage,
+                    MlaWeights* out) {
   const MlaLayout layout(shape, storage);
   const quant::RowSource source{
       row_format(kv_b.format), kv_b.k, kv_b.data, kv_b.scales, kv_b.first_row};
@@ -199,7 +204,7 @@ Status CpuOperators::pack(HostDevice&,
                           Pairing pairing,
                           void* memory,
                           PackedWeight* out) {
-  *out = {};
+  *out = PackedWeight();
   out->k = parts[0].k;
   out->pairing = pairing;
   out->part_count = count;
@@ -230,7 +235,7 @@ Status CpuOperators::pack_mla(HostDevice&,
                               void* memory,
                               MlaWeights* out) {
   const MlaLayout layout(shape, storage);
-  *out = {};
+  *out = MlaWeights();
   out->shape = shape;
   out->dtype = storage;
   out->layout = kPanelLayout;

@@ -33,8 +33,8 @@ float score_group(const float* biased, int32_t size, GroupScore how) {
 }
 
 struct RouteScratch {
-  float* scores;  // [experts]
-  float* biased;  // [experts]
+  float* scores;        // [experts]
+  float* biased;        // [experts]
   float* group_scores;  // [groups]
   int32_t* groups;      // [groups]
 };
@@ -96,8 +96,7 @@ void CpuOperators::route(RunContext& context, const RouteArgs& args) {
   const int64_t width = round_up(spec.experts, 16);
   const int64_t group_width = round_up(spec.groups, 16);
   const auto members = static_cast<size_t>(team_size(context));
-  auto* floats =
-      context.scratch<float>(members * static_cast<size_t>(2 * width + group_width));
+  auto* floats = context.scratch<float>(members * static_cast<size_t>(2 * width + group_width));
   auto* groups = context.scratch<int32_t>(members * static_cast<size_t>(group_width));
   // A score costs about as much as ten multiply-adds.
   share_out(context,

@@ -71,8 +71,7 @@ class RopeRow {
       prepare(t, args_.heads + h, args_.k_norm, head);
       void* key = cache_row(cache, slot / kBlockTokens, slot % kBlockTokens, h);
       store_row(kernels_, cache.dtype, head, key, 0, dim_);
-      const float* value =
-          args_.qkv.row<float>(t) + (args_.heads + cache.kv_heads + h) * dim_;
+      const float* value = args_.qkv.row<float>(t) + (args_.heads + cache.kv_heads + h) * dim_;
       void* out = cache_row(cache, slot / kBlockTokens, slot % kBlockTokens, cache.kv_heads + h);
       store_row(kernels_, cache.dtype, value, out, 0, dim_);
     }
@@ -90,7 +89,10 @@ class RopeRow {
   const int64_t dim_;
 };
 
-void run_mla_row(const MicroKernels& kernels, const MlaRopeAppendArgs& args, int64_t t, float* row) {
+void run_mla_row(const MicroKernels& kernels,
+                 const MlaRopeAppendArgs& args,
+                 int64_t t,
+                 float* row) {
   const MlaShape& shape = args.shape;
   const int64_t head_width = shape.nope + shape.rope;
   const int64_t position = args.batch.positions[t];

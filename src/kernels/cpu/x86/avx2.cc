@@ -65,18 +65,16 @@ inline Vec vec_load_f16(const uint16_t* p) {
 // The code's sign and magnitude moved to where fp16 has them: the value times 2^-8, also for
 // subnormal codes.
 inline Vec vec_load_f8(const uint8_t* p) {
-  const __m256i wide =
-      _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  const __m256i half = _mm256_and_si256(_mm256_slli_epi16(wide, 7),
-                                        _mm256_set1_epi16(static_cast<short>(0xbf80)));
+  const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256i half =
+      _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(static_cast<short>(0xbf80)));
   return {_mm256_cvtph_ps(_mm256_castsi256_si128(half)),
           _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
 }
 inline __m256i round_bf16(__m256 x) {
   const __m256i bits = ints(x);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-  const __m256i rounded =
-      _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
   const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
   const __m256i nan = ints(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
   return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);

@@ -47,17 +47,15 @@ inline Vec vec_load_f16(const uint16_t* p) { return {_mm512_cvtph_ps(load_halves
 // The code's sign and magnitude moved to where fp16 has them: the value times 2^-8, also for
 // subnormal codes.
 inline Vec vec_load_f8(const uint8_t* p) {
-  const __m256i wide =
-      _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  const __m256i half = _mm256_and_si256(_mm256_slli_epi16(wide, 7),
-                                        _mm256_set1_epi16(static_cast<short>(0xbf80)));
+  const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256i half =
+      _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(static_cast<short>(0xbf80)));
   return {_mm512_cvtph_ps(half)};
 }
 inline void vec_store_bf16(uint16_t* p, Vec x) {
   const __m512i bits = ints(x);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-  const __m512i rounded =
-      _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
   const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
   const __mmask16 nan = _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q);
   const __m512i chosen = _mm512_mask_blend_epi32(nan, rounded, quiet);
@@ -65,15 +63,13 @@ inline void vec_store_bf16(uint16_t* p, Vec x) {
                       _mm512_cvtepi32_epi16(_mm512_srli_epi32(chosen, 16)));
 }
 inline float vec_sum(Vec x) {
-  const __m256 eight =
-      _mm256_add_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 inline float vec_max_of(Vec x) {
-  const __m256 eight =
-      _mm256_max_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
+  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
   const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));

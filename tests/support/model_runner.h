@@ -35,11 +35,7 @@ struct MachineOptions {
 };
 
 inline std::vector<DeviceKind> tested_devices() {
-#ifdef TANDEM_TEST_CPU_DEVICE
   return {DeviceKind::kReference, DeviceKind::kCpu};
-#else
-  return {DeviceKind::kReference};
-#endif
 }
 
 inline Expected<kernels::OwnedDevice> open_test_device(const MachineOptions& options, int index) {
@@ -51,11 +47,7 @@ inline Expected<kernels::OwnedDevice> open_test_device(const MachineOptions& opt
   config.threads = options.threads;
   config.activation = options.activation;
   config.instruction_set = system::best_instruction_set(system::detect_cpu_features());
-#ifdef TANDEM_TEST_CPU_DEVICE
   return kernels::open_cpu_device(config);
-#else
-  return fail(ErrorCode::kUnsupported, "built without the CPU device");
-#endif
 }
 
 // Owns all that a run needs, in the order in which it must end.

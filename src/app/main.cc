@@ -18,7 +18,6 @@ int run(int argc, char** argv) {
   CLI::App program{"tandem: serves DeepSeek models on CPUs and GPUs, with the OpenAI API",
                    "tandem"};
   program.set_version_flag("--version", fmt::format("tandem {}", app::kVersion));
-  program.require_subcommand(1);
   app::ServeOptions options;
   CLI::App* serve = program.add_subcommand("serve", "Serve a model over HTTP");
   app::add_serve_options(*serve, options);
@@ -31,6 +30,12 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     fmt::print(
         stderr, "tandem: {} (see tandem {}--help)\n", e.what(), serve->parsed() ? "serve " : "");
+    return 1;
+  }
+  // Checked here, since CLI11 would complain of the missing command before it names an unknown
+  // word.
+  if (!serve->parsed()) {
+    fmt::print(stderr, "tandem: which command? See tandem --help\n");
     return 1;
   }
   const auto result = app::serve_command(options);

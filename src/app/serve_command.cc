@@ -86,7 +86,7 @@ Expected<std::unique_ptr<engine::Engine>> start_engine(const ServeOptions& optio
       clock);
 }
 
-frontend::FrontendConfig frontend_config(const LoadedRuntime& runtime) {
+frontend::FrontendConfig frontend_config(const LoadedRuntime& runtime, const TextFiles& text) {
   const model::ModelSpec& spec = runtime.model->spec();
   const model::GenerationDefaults& given = runtime.generation;
   frontend::FrontendConfig config;
@@ -98,6 +98,7 @@ frontend::FrontendConfig frontend_config(const LoadedRuntime& runtime) {
                      given.min_p,
                      given.repetition_penalty,
                      given.max_new_tokens};
+  config.special_tokens = text.special_tokens;
   config.eos_ids = given.eos_ids.empty() ? spec.eos_ids : given.eos_ids;
   return config;
 }
@@ -197,7 +198,7 @@ Expected<void> serve_command(const ServeOptions& options) {
   facts.workspace_bytes = runtime.runner->workspace_bytes();
   TANDEM_ASSIGN(const auto engine, start_engine(options, runtime, api.fingerprint, clock));
   frontend::Frontend frontend(
-      frontend_config(runtime), *text.tokenizer, text.chat_template.get(), *engine);
+      frontend_config(runtime, text), *text.tokenizer, text.chat_template.get(), *engine, clock);
   serve::ApiServer server(api, frontend, *engine);
   TANDEM_ASSIGN(facts.port, server.start());
   facts.seconds_to_ready = std::chrono::duration<double>(clock.now() - begin).count();

@@ -7,24 +7,28 @@
 namespace tandem::app {
 namespace {
 
+struct Bounds {
+  int64_t low = 0;
+  int64_t high = 0;
+};
+
 // An integer option that takes suffixes; a wrong one is CLI11's own one-line error.
 template <class Target>
-CLI::Option* add_count(
-    CLI::App& command, const char* name, Target& target, const char* help, int64_t low) {
-  return command
-      .add_option_function<std::string>(
+void add_count(
+    CLI::App& command, const char* name, Target& target, const char* help, Bounds bounds) {
+  const auto parse = [&target, name, bounds](const std::string& text) {
+    const auto value = parse_count(text);
+    if (!value || *value < bounds.low || *value > bounds.high) {
+      throw CLI::ValidationError(
           name,
-          [&target, name, low](const std::string& text) {
-            const auto value = parse_count(text);
-            if (!value || *value < low) {
-              throw CLI::ValidationError(name,
-                                         "must be an integer of at least " + std::to_string(low) +
-                                             " (k, K, m, M, g, G allowed), found '" + text + "'");
-            }
-            target = *value;
-          },
-          help)
-      ->type_name("INT");
+          fmt::format("must be an integer from {} to {} (k, K, m, M, g, G allowed), found '{}'",
+                      bounds.low,
+                      bounds.high,
+                      text));
+    }
+    target = *value;
+  };
+  command.add_option_function<std::string>(name, parse, help)->type_name("INT");
 }
 
 void add_model_options(CLI::App& command, ServeOptions& o) {
@@ -75,19 +79,20 @@ void add_engine_options(CLI::App& command, ServeOptions& o) {
             "--max-model-len",
             o.max_model_len,
             "Context in tokens, prompt and output. Default: the model's",
-            2);
-  add_count(command, "--max-num-seqs", o.max_num_seqs, "Sequences in one step. Default: 256", 1);
+            {2, INT32_MAX});
+  add_count(
+      command, "--max-num-seqs", o.max_num_seqs, "Sequences in one step. Default: 256", {1, 65536});
   add_count(command,
             "--max-num-batched-tokens",
             o.max_num_batched_tokens,
             "Tokens in one step. Default: 2048",
-            1);
+            {1, 1 << 20});
   add_count(
       command,
       "--kv-cache-memory-bytes",
       o.kv_cache_memory_bytes,
       "KV pool. Default: what --max-num-seqs sequences need, at most a quarter of the free memory",
-      1);
+      {1, INT64_MAX});
   add_count(
       command,
       "--mla-expand-from",

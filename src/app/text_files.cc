@@ -43,10 +43,11 @@ Expected<TextFiles> read_text_files(const std::string& directory) {
   auto tokenizer = text::Tokenizer::parse(json, config);
   if (!tokenizer) return in_file(path, tokenizer.error());
   TextFiles out;
+  out.special_tokens = config.special_tokens;
   out.tokenizer = std::make_unique<text::Tokenizer>(std::move(*tokenizer));
   TANDEM_ASSIGN(const auto source, template_source(directory, config));
   if (!source) return out;
-  auto chat = text::ChatTemplate::parse(*source, config);
+  auto chat = text::ChatTemplate::parse(*source);
   if (!chat) return in_file("chat template of " + directory, chat.error());
   out.chat_template = std::make_unique<text::ChatTemplate>(std::move(*chat));
   return out;

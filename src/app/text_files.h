@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "text/chat_template.h"
@@ -13,7 +15,8 @@ namespace tandem::app {
 
 struct TextFiles {
   std::unique_ptr<text::Tokenizer> tokenizer;
-  std::unique_ptr<text::ChatTemplate> chat_template;  // null: the checkpoint has none
+  std::unique_ptr<text::ChatTemplate> chat_template;                // null: the checkpoint has none
+  std::vector<std::pair<std::string, std::string>> special_tokens;  // bos_token, eos_token …
 };
 
 // tokenizer.json, tokenizer_config.json, chat_template.jinja. Errors name the file.

@@ -29,6 +29,13 @@ struct FormRule {
   }
 };
 
+// What becomes of a preempted sequence's rows when the host tier has room.
+enum class PreemptionMode : int32_t {
+  kMeasured,   // whatever costs less time by what was measured so far
+  kSwap,       // always to the host
+  kRecompute,  // never
+};
+
 struct EngineConfig {
   int32_t blocks = 0;  // of the KV pool
   int32_t block_tokens = kernels::kBlockTokens;
@@ -47,6 +54,7 @@ struct EngineConfig {
   std::optional<kv::PrefixKey> prefix_key;  // none: random, names are this process's own
   std::string fingerprint;                  // model and KV layout; part of every block's name
   int32_t block_event_capacity = 0;
+  PreemptionMode preemption = PreemptionMode::kMeasured;
   FormRule form;
 
   // Tokens that a request may have in all: what the model and the pool allow.

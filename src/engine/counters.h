@@ -39,6 +39,9 @@ struct EngineCounters {
   uint64_t generation_tokens = 0;
   uint64_t computed_tokens = 0;  // rows launched
   uint64_t preemptions = 0;
+  uint64_t swaps_out = 0;  // of the preemptions, those to the host
+  uint64_t swaps_in = 0;
+  uint64_t swaps_failed = 0;
   uint64_t prefix_queries = 0;  // tokens asked for at first admission
   uint64_t prefix_hits = 0;     // of those, tokens found
   uint64_t forks = 0;           // choices that took their prompt from choice 0
@@ -63,6 +66,8 @@ struct EngineCounters {
   int32_t queued = 0;   // requests that have not been in a step
   int32_t free_blocks = 0;
   int32_t total_blocks = 0;
+  int32_t free_host_blocks = 0;
+  int32_t total_host_blocks = 0;
   int32_t cached_blocks = 0;  // in the prefix index
   int32_t consecutive_device_failures = 0;
   bool busy = false;  // the loop has work: then `last_step` has to move

@@ -39,7 +39,7 @@ Engine::Engine(EngineConfig config,
       executor_(std::move(executor)),
       clock_(clock),
       hasher_(hasher.clone().value()),
-      state_(config_, hasher.clone().value(), executor_->copies_blocks()),
+      state_(config_, hasher.clone().value(), executor_->copies_blocks(), executor_->host_blocks()),
       depth_(executor_->depth()) {
   published_ = state_.counters();
   published_.last_step = clock_.now();
@@ -166,6 +166,10 @@ void Engine::step() {
   const size_t ended = state_.ended().size();
   bool progress = false;
   while (state_.in_flight() < depth_ && launch(now)) progress = true;
+  if (state_.transferring()) {
+    take_transfers(/*wait=*/!progress && state_.in_flight() == 0);
+    progress = true;
+  }
   if (state_.in_flight() > 0) {
     collect();
     progress = true;
@@ -182,7 +186,14 @@ void Engine::step() {
 // True when a step was launched.
 bool Engine::launch(TimePoint now) {
   state_.plan(now);
-  if (!state_.apply(now)) return false;
+  const bool has_rows = state_.apply(now);
+  for (const TransferOrder& order : state_.transfer_orders()) {
+    if (const auto started = executor_->start_transfer(order); !started) {
+      log_error("a transfer could not be started: {}", log_safe(started.error().message));
+      state_.transfer_ended(order.id, /*ok=*/false, now);
+    }
+  }
+  if (!has_rows) return false;
   Expected<void> done;
   if (!state_.copies().empty()) done = executor_->copy_blocks(state_.copies());
   if (done) done = executor_->launch(state_.batch());
@@ -190,6 +201,13 @@ bool Engine::launch(TimePoint now) {
   log_error("a step could not be launched: {}", log_safe(done.error().message));
   state_.launch_failed(done.error());
   return false;
+}
+
+void Engine::take_transfers(bool wait) {
+  reports_.clear();
+  executor_->finished_transfers(wait, reports_);
+  const TimePoint now = clock_.now();
+  for (const TransferReport& report : reports_) state_.transfer_ended(report.id, report.ok, now);
 }
 
 void Engine::collect() {

@@ -73,6 +73,7 @@ class Engine {
   bool receive();
   void step();
   bool launch(TimePoint now);
+  void take_transfers(bool wait);
   void collect();
   void publish();
   void die(const char* what);
@@ -86,6 +87,7 @@ class Engine {
   EngineState state_;
   const int32_t depth_;
   model::StepResult result_;
+  std::vector<TransferReport> reports_;
   std::vector<std::unique_ptr<LiveRequest>> new_arrivals_;
   std::vector<Abort> new_aborts_;
   bool drain_seen_ = false;

@@ -56,7 +56,7 @@ void EngineState::collected(const model::StepResult& result, TimePoint now) {
   first_flight_ = (first_flight_ + 1) % flights_.size();
   --flights_used_;
   counters_.consecutive_device_failures = 0;
-  counters_.step_time_sum += now - flight.launched;
+  measure_step(flight, now);
   for (const StepRows& rows : flight.rows) {
     Sequence& sequence = *rows.sequence;
     --sequence.in_flight;
@@ -195,6 +195,7 @@ void EngineState::finish(Sequence& sequence, FinishReason reason) {
   std::erase(sequence.state == SequenceState::kRunning ? running_ : waiting_, &sequence);
   sequence.state = SequenceState::kFinished;
   blocks_.release(sequence.blocks);
+  release_host(sequence);
   switch (reason) {
     case FinishReason::kNone:
       break;
@@ -221,7 +222,7 @@ void EngineState::reap() {
   for (size_t i = 0; i < dead_.size();) {
     LiveRequest& live = *dead_[i];
     const bool named = std::any_of(live.sequences.begin(), live.sequences.end(), [](const auto& s) {
-      return s.in_flight > 0;
+      return s.in_flight > 0 || s.transfers > 0;
     });
     if (named) {
       ++i;
@@ -235,6 +236,16 @@ void EngineState::reap() {
   }
 }
 
+void EngineState::measure_step(const Flight& flight, TimePoint now) {
+  const Duration time = now - flight.launched;
+  counters_.step_time_sum += time;
+  // What recomputing costs: steps that are prompts for the most part.
+  const auto sequences = static_cast<int32_t>(flight.rows.size());
+  if (flight.tokens < 4 * sequences || time.count() <= 0) return;
+  const double sample = static_cast<double>(time.count()) / flight.tokens;
+  costs_.recompute_ns_per_token = smoothed(costs_.recompute_ns_per_token, sample);
+}
+
 bool EngineState::consistent() const {
   std::vector<int32_t> references(static_cast<size_t>(blocks_.pool().size()));
   const auto sorted = [](const std::vector<Sequence*>& list) {
@@ -244,7 +255,9 @@ bool EngineState::consistent() const {
   };
   if (!sorted(running_) || !sorted(waiting_)) return false;
   for (const Sequence* s : waiting_)
-    if (s->state != SequenceState::kWaiting || !s->blocks.empty() || s->computed != 0) return false;
+    if (s->state != SequenceState::kWaiting || !s->blocks.empty() ||
+        (s->swap == SwapState::kNone && s->computed != 0))
+      return false;
   for (const Sequence* s : running_) {
     const int32_t held = static_cast<int32_t>(s->blocks.size());
     if (s->state != SequenceState::kRunning || s->computed > s->length() ||
@@ -254,9 +267,11 @@ bool EngineState::consistent() const {
       return false;
     for (const kv::BlockId block : s->blocks) ++references[static_cast<size_t>(block)];
   }
+  for (const kv::Transfer& transfer : transfers_.under_way())
+    for (const kv::BlockId block : transfer.device) ++references[static_cast<size_t>(block)];
   for (int32_t b = 0; b < blocks_.pool().size(); ++b)
     if (blocks_.pool().references(b) != references[static_cast<size_t>(b)]) return false;
-  return blocks_.pool().consistent() &&
+  return blocks_.pool().consistent() && transfers_consistent() &&
          static_cast<int32_t>(running_.size()) <= budgets_.max_num_seqs;
 }
 

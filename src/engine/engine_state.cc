@@ -45,7 +45,10 @@ Expected<std::unique_ptr<LiveRequest>> make_live_request(const EngineConfig& con
   return live;
 }
 
-EngineState::EngineState(const EngineConfig& config, kv::PrefixHasher hasher, bool copies_blocks)
+EngineState::EngineState(const EngineConfig& config,
+                         kv::PrefixHasher hasher,
+                         bool copies_blocks,
+                         int32_t host_blocks)
     : config_(config),
       budgets_{.max_num_batched_tokens = config.max_num_batched_tokens,
                .max_num_seqs = config.max_num_seqs,
@@ -61,6 +64,9 @@ EngineState::EngineState(const EngineConfig& config, kv::PrefixHasher hasher, bo
                .event_capacity = config.block_event_capacity,
                // A name of this run: any two starts differ by their time.
                .epoch = static_cast<uint64_t>(unix_seconds())}),
+      host_(host_blocks),
+      transfers_(blocks_, host_),
+      costs_{.mode = config.preemption},
       builder_(config_) {
   const auto seats = static_cast<size_t>(config.max_num_seqs);
   builder_.reserve(batch_);
@@ -132,6 +138,9 @@ StateView EngineState::view() const {
   return {.running = {running_.data(), running_.size()},
           .waiting = {waiting_.data(), waiting_.size()},
           .blocks = &blocks_,
+          .transfers = &transfers_,
+          .host_blocks_free = host_.free_blocks(),
+          .costs = costs_,
           .prefix_caching = config_.prefix_caching,
           .copies_blocks = copies_blocks_,
           .next_deadline = next_deadline_};
@@ -160,6 +169,12 @@ void EngineState::gather(std::vector<StepRows>& rows) {
     expired_.push_back(waiting_[static_cast<size_t>(i)]);
   for (size_t i = static_cast<size_t>(plan_.keep_running); i < running_.size(); ++i)
     preempted_.push_back(running_[i]);
+  swapped_out_.clear();
+  swapped_in_.clear();
+  for (const int32_t i : plan_.swapped_out)
+    swapped_out_.push_back(running_[static_cast<size_t>(i)]);
+  for (const PlanSwapIn& in : plan_.swap_ins)
+    swapped_in_.emplace_back(waiting_[static_cast<size_t>(in.index)], in.blocks);
   for (const PlanEntry& entry : plan_.entries)
     rows.push_back(
         {.sequence = (entry.admitted ? waiting_ : running_)[static_cast<size_t>(entry.index)],
@@ -182,6 +197,9 @@ bool EngineState::apply(TimePoint now) {
                  /*distrust=*/false);
   }
   if (now >= next_deadline_) find_next_deadline(now);
+  orders_.clear();
+  for (Sequence* sequence : swapped_out_)
+    if (sequence->state == SequenceState::kRunning) swap_out(*sequence, now);
   for (Sequence* sequence : preempted_)
     if (sequence->state == SequenceState::kRunning) preempt(*sequence);
   copies_.clear();
@@ -190,6 +208,7 @@ bool EngineState::apply(TimePoint now) {
     builder_.build(flight.rows, batch_);
     remember_step(flight, now);
   }
+  for (const auto& [sequence, blocks] : swapped_in_) swap_in(*sequence, blocks, now);
   reap();
   return !flight.rows.empty();
 }
@@ -274,7 +293,17 @@ void EngineState::note_admission(const PlanEntry& entry, Sequence& sequence, Tim
 
 void EngineState::preempt(Sequence& sequence) {
   blocks_.release(sequence.blocks);
-  sequence.computed = 0;
+  if (sequence.swap == SwapState::kIn) {
+    sequence.swap = SwapState::kHost;  // the copy is still good; the transfer is cancelled
+    sequence.transfer = 0;
+  } else {
+    sequence.computed = 0;
+  }
+  requeue(sequence);
+}
+
+// Back to waiting, at its place in the order of service.
+void EngineState::requeue(Sequence& sequence) {
   sequence.collected = 0;
   sequence.shared = 0;
   sequence.offered = 0;
@@ -297,6 +326,7 @@ void EngineState::remember_step(Flight& flight, TimePoint now) {
     if (rows.samples) ++sequence.placeholders;
   }
   flight.logits_rows = batch_.rows();
+  flight.tokens = batch_.tokens();
   flight.launched = now;
   ++flights_used_;
   ++counters_.steps;
@@ -311,6 +341,8 @@ void EngineState::refresh_gauges() {
   counters_.waiting = static_cast<int32_t>(waiting_.size());
   counters_.free_blocks = blocks_.pool().free_blocks();
   counters_.total_blocks = blocks_.pool().size();
+  counters_.free_host_blocks = host_.free_blocks();
+  counters_.total_host_blocks = host_.size();
   counters_.cached_blocks = blocks_.index().size();
 }
 

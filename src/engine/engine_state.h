@@ -30,10 +30,16 @@ Expected<std::unique_ptr<LiveRequest>> make_live_request(const EngineConfig& con
                                                          Request request,
                                                          kv::PrefixHasher& hasher);
 
+// The mean of the measurements so far, `mean` (0 = none), with one more.
+double smoothed(double mean, double sample);
+
 class EngineState {
  public:
-  // `copies_blocks`: the executor can. `config` outlives this object.
-  EngineState(const EngineConfig& config, kv::PrefixHasher hasher, bool copies_blocks);
+  // `copies_blocks`, `host_blocks`: what the executor can. `config` outlives this object.
+  EngineState(const EngineConfig& config,
+              kv::PrefixHasher hasher,
+              bool copies_blocks,
+              int32_t host_blocks = 0);
   ~EngineState();
 
   void add(std::unique_ptr<LiveRequest> request);
@@ -46,11 +52,16 @@ class EngineState {
 
   // What the next step would do; changes nothing.
   const Plan& plan(TimePoint now);
-  // Does it. False when the step has no rows: nothing is to be launched.
+  // Does it. False when the step has no rows: nothing is to be launched. Transfers are to be
+  // started in any case, before the launch.
   bool apply(TimePoint now);
 
   const model::Batch& batch() const { return batch_; }
   const std::vector<BlockCopy>& copies() const { return copies_; }
+  const std::vector<TransferOrder>& transfer_orders() const { return orders_; }
+
+  void transfer_ended(int64_t id, bool ok, TimePoint now);
+  bool transferring() const { return !moves_.empty(); }
 
   void launch_failed(const Error& error);
   void collected(const model::StepResult& result, TimePoint now);
@@ -76,6 +87,7 @@ class EngineState {
   struct Flight {
     std::vector<StepRows> rows;
     int32_t logits_rows = 0;
+    int32_t tokens = 0;
     TimePoint launched{};
   };
 
@@ -83,6 +95,19 @@ class EngineState {
   void start(Sequence& sequence, TimePoint now);
   void note_admission(const PlanEntry& entry, Sequence& sequence, TimePoint now);
   void preempt(Sequence& sequence);
+  struct Move {
+    int64_t transfer = 0;
+    Sequence* sequence = nullptr;
+    TimePoint started{};
+  };
+
+  void start_move(Sequence& sequence, bool to_host, TimePoint now);
+  void swap_out(Sequence& sequence, TimePoint now);
+  void swap_in(Sequence& sequence, int32_t blocks, TimePoint now);
+  void release_host(Sequence& sequence);
+  void requeue(Sequence& sequence);
+  void measure_step(const Flight& flight, TimePoint now);
+  bool transfers_consistent() const;
   void gather(std::vector<StepRows>& rows);
   void admit_all(const std::vector<StepRows>& rows, TimePoint now);
   void remember_step(Flight& flight, TimePoint now);
@@ -105,6 +130,10 @@ class EngineState {
   const bool copies_blocks_;
   kv::PrefixHasher hasher_;
   kv::BlockManager blocks_;
+  kv::BlockPool host_;
+  kv::Transfers transfers_;
+  std::vector<Move> moves_;
+  SwapCosts costs_;
   BatchBuilder builder_;
 
   std::unordered_map<std::string, std::unique_ptr<LiveRequest>> requests_;
@@ -118,6 +147,9 @@ class EngineState {
   std::vector<BlockCopy> copies_;
   std::vector<Sequence*> expired_;  // scratch of apply()
   std::vector<Sequence*> preempted_;
+  std::vector<Sequence*> swapped_out_;
+  std::vector<std::pair<Sequence*, int32_t>> swapped_in_;
+  std::vector<TransferOrder> orders_;
   // Ring of two: flights_[(first_flight_ + i) % 2], so that their vectors keep their memory.
   std::array<Flight, 2> flights_;
   size_t first_flight_ = 0;

@@ -277,6 +277,25 @@ TEST_F(EngineTest, PreemptionChangesNothing) {
   EXPECT_GT(engine_->counters().preemptions, 0u);
 }
 
+TEST_F(EngineTest, SwappingChangesNothing) {
+  EngineConfig config = small_config();
+  config.blocks = 12;
+  for (const auto mode : {PreemptionMode::kSwap, PreemptionMode::kRecompute}) {
+    config.preemption = mode;
+    start(config, {.depth = 2, .host_blocks = 30});
+    std::vector<Request> requests;
+    for (int i = 0; i < 8; ++i) {
+      requests.push_back(plain_request(std::to_string(i), {i, 2, 3, 4, 5}, 35));
+      ASSERT_TRUE(engine_->submit(requests.back()));
+    }
+    for (const Request& r : requests) expect_answer(r);
+    EXPECT_GT(engine_->counters().preemptions, 0u);
+    EXPECT_EQ(engine_->counters().swaps_out > 0, mode == PreemptionMode::kSwap);
+    EXPECT_EQ(engine_->counters().free_host_blocks, 30);
+    engine_.reset();
+  }
+}
+
 TEST_F(EngineTest, AWarmPrefixIsCountedAndChangesNothing) {
   start(small_config());
   std::vector<int32_t> prompt(16);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/error.h"
 #include "model/batch.h"
@@ -13,6 +14,18 @@ namespace tandem::engine {
 struct BlockCopy {
   int32_t source = 0;
   int32_t target = 0;
+};
+
+// Blocks of one sequence on their way to the host or back; source and target in their own pools.
+struct TransferOrder {
+  int64_t id = 0;
+  bool to_host = false;
+  std::vector<BlockCopy> copies;
+};
+
+struct TransferReport {
+  int64_t id = 0;
+  bool ok = false;  // false: the target's content means nothing
 };
 
 // Owner: Engine. One thread. At most `depth()` launches may wait for their collect; they are
@@ -39,6 +52,23 @@ class Executor {
   virtual Expected<void> copy_blocks(std::span<const BlockCopy> copies) {
     (void)copies;
     return fail(ErrorCode::kUnsupported, "this executor copies no KV blocks");
+  }
+
+  // Blocks of the host tier; 0 = there is none, and the functions below are not called.
+  virtual int32_t host_blocks() const { return 0; }
+
+  // Starts one transfer between the device's pool and the host's. It begins after the work of every
+  // launch so far; later launches do not touch its blocks until it is reported.
+  virtual Expected<void> start_transfer(const TransferOrder& order) {
+    (void)order;
+    return fail(ErrorCode::kUnsupported, "this executor has no host tier");
+  }
+
+  // Appends the transfers that have ended since the last call; with `wait`, waits until there is
+  // one.
+  virtual void finished_transfers(bool wait, std::vector<TransferReport>& reports) {
+    (void)wait;
+    (void)reports;
   }
 };
 

@@ -98,7 +98,9 @@ FakeExecutor::FakeExecutor(const EngineConfig& config,
     : config_(config),
       options_(options),
       controls_(std::move(controls)),
-      cells_(static_cast<size_t>(config.blocks) * static_cast<size_t>(config.block_tokens)) {
+      cells_(static_cast<size_t>(config.blocks) * static_cast<size_t>(config.block_tokens)),
+      host_cells_(static_cast<size_t>(options.host_blocks) *
+                  static_cast<size_t>(config.block_tokens)) {
   controls_->step_time_us = static_cast<int32_t>(options.step_time.count());
 }
 
@@ -287,6 +289,50 @@ Expected<void> FakeExecutor::copy_blocks(std::span<const BlockCopy> copies) {
                 cells_.begin() + copy.target * block_tokens);
   }
   return {};
+}
+
+Expected<void> FakeExecutor::start_transfer(const TransferOrder& order) {
+  for (const BlockCopy& copy : order.copies) {
+    const int32_t device = order.to_host ? copy.source : copy.target;
+    const int32_t host = order.to_host ? copy.target : copy.source;
+    if (device < 0 || device >= config_.blocks || host < 0 || host >= options_.host_blocks) {
+      controls_->complain("a transfer names a block outside its pool");
+      return fail(ErrorCode::kInternal, "block outside its pool");
+    }
+  }
+  moving_.push_back({order, options_.transfer_polls});
+  return {};
+}
+
+// Copies as late as it can, so that blocks which were let go too early show.
+void FakeExecutor::move_blocks(const TransferOrder& order, bool ok) {
+  const auto block_tokens = static_cast<int64_t>(config_.block_tokens);
+  auto& from = order.to_host ? cells_ : host_cells_;
+  auto& to = order.to_host ? host_cells_ : cells_;
+  for (const BlockCopy& copy : order.copies) {
+    const auto target = to.begin() + copy.target * block_tokens;
+    if (ok)
+      std::copy_n(from.begin() + copy.source * block_tokens, block_tokens, target);
+    else
+      std::fill_n(target, block_tokens, Cell{.token = 1'000'000});
+  }
+}
+
+void FakeExecutor::finished_transfers(bool wait, std::vector<TransferReport>& reports) {
+  const size_t before = reports.size();
+  for (size_t i = 0; i < moving_.size();) {
+    const bool must = wait && reports.size() == before;
+    if (!must && --moving_[i].polls > 0) {
+      ++i;
+      continue;
+    }
+    ++transfers_;
+    const int32_t one_in = options_.transfer_failures_one_in;
+    const bool ok = one_in == 0 || transfers_ % one_in != 0;
+    move_blocks(moving_[i].order, ok);
+    reports.push_back({moving_[i].order.id, ok});
+    moving_.erase(moving_.begin() + static_cast<int64_t>(i));
+  }
 }
 
 namespace {

@@ -22,6 +22,9 @@ namespace tandem::engine {
 struct FakeExecutorOptions {
   int32_t depth = 1;
   bool copies_blocks = false;
+  int32_t host_blocks = 0;
+  int32_t transfer_polls = 2;            // a transfer ends at this poll after its start
+  int32_t transfer_failures_one_in = 0;  // every so many fails
   std::chrono::microseconds step_time{0};
 };
 
@@ -54,6 +57,9 @@ class FakeExecutor final : public Executor {
   int depth() const override { return options_.depth; }
   bool copies_blocks() const override { return options_.copies_blocks; }
   Expected<void> copy_blocks(std::span<const BlockCopy> copies) override;
+  int32_t host_blocks() const override { return options_.host_blocks; }
+  Expected<void> start_transfer(const TransferOrder& order) override;
+  void finished_transfers(bool wait, std::vector<TransferReport>& reports) override;
 
  private:
   struct Cell {
@@ -65,6 +71,12 @@ class FakeExecutor final : public Executor {
     model::StepResult result;
   };
 
+  struct Moving {
+    TransferOrder order;
+    int32_t polls = 0;
+  };
+
+  void move_blocks(const TransferOrder& order, bool ok);
   Expected<void> check_shapes(const model::Batch& batch) const;
   Expected<void> append(const model::Batch& batch);
   Expected<void> read(const model::Batch& batch, const kernels::Segment& segment, int32_t row);
@@ -75,6 +87,9 @@ class FakeExecutor final : public Executor {
   const FakeExecutorOptions options_;
   const std::shared_ptr<FakeControls> controls_;
   std::vector<Cell> cells_;  // [blocks * block_tokens]
+  std::vector<Cell> host_cells_;
+  std::vector<Moving> moving_;
+  int64_t transfers_ = 0;
   std::vector<int32_t> tokens_;
   std::vector<int32_t> previous_ids_;
   std::vector<uint64_t> histories_;  // by token row

@@ -14,18 +14,22 @@ class Planner {
         plan_(plan),
         tokens_left_(budgets.max_num_batched_tokens),
         prompt_rows_left_(budgets.max_prompt_logprob_rows),
-        running_end_(static_cast<int32_t>(state.running.size())) {}
+        running_end_(static_cast<int32_t>(state.running.size())),
+        host_left_(state.host_blocks_free) {}
 
   void run() {
     plan_.entries.clear();
     plan_.expired_running.clear();
     plan_.expired_waiting.clear();
+    plan_.swapped_out.clear();
+    plan_.swap_ins.clear();
     plan_.hits.clear();
     plan_.pool.reset(state_.blocks->pool());
     if (now_ >= state_.next_deadline) expire();
+    if (!state_.transfers->under_way().empty()) to_come_ = state_.transfers->blocks_to_come();
     plan_running();
     plan_.keep_running = running_end_;
-    if (running_end_ == static_cast<int32_t>(state_.running.size())) plan_waiting();
+    if (running_end_ == static_cast<int32_t>(state_.running.size()) && !stalled_) plan_waiting();
     plan_.tokens = budgets_.max_num_batched_tokens - tokens_left_;
   }
 
@@ -82,20 +86,40 @@ class Planner {
   void plan_running() {
     for (int32_t i = 0; i < running_end_ && tokens_left_ > 0; ++i) {
       const Sequence& sequence = *state_.running[static_cast<size_t>(i)];
-      if (expired(sequence)) continue;
+      if (expired(sequence) || sequence.swap == SwapState::kIn) continue;
       const int32_t rows = wanted_rows(sequence, sequence.computed);
       if (rows == 0) continue;
       const int32_t held = static_cast<int32_t>(sequence.blocks.size());
       const int32_t need = blocks_wanted(sequence.computed + rows, held);
-      while (plan_.pool.free_blocks() < need && running_end_ > i) {
-        const Sequence& victim = *state_.running[static_cast<size_t>(--running_end_)];
-        if (!expired(victim)) release(victim);
-      }
-      if (running_end_ <= i) break;  // it was its own last victim
+      if (!make_room(need, i)) continue;
       plan_.pool.take(need);
       add_entry(sequence,
                 {.index = i, .start = sequence.computed, .count = rows, .new_blocks = need});
     }
+  }
+
+  // Preempts from the end of the order until `need` blocks are free. False: sequence `i` gets
+  // nothing in this step, because it was its own last victim or a swap has to end first.
+  bool make_room(int32_t need, int32_t i) {
+    while (plan_.pool.free_blocks() < need && running_end_ > i) {
+      if (plan_.pool.free_blocks() + to_come_ >= need) {
+        stalled_ = true;
+        return false;
+      }
+      const Sequence& victim = *state_.running[static_cast<size_t>(--running_end_)];
+      if (expired(victim)) continue;
+      const auto blocks = static_cast<int32_t>(victim.blocks.size());
+      // A victim whose copy is on its way back has it still: it just lets its blocks go.
+      if (victim.swap == SwapState::kNone && blocks <= host_left_ &&
+          state_.costs.swap_is_cheaper(victim.computed, blocks)) {
+        plan_.swapped_out.push_back(running_end_);
+        host_left_ -= blocks;
+        to_come_ += blocks;
+      } else {
+        release(victim);
+      }
+    }
+    return running_end_ > i;
   }
 
   // Blocks that running sequences still need for tokens they have: promised, not free.
@@ -111,7 +135,8 @@ class Planner {
 
   // Other choices wait for choice 0 to have computed the prompt that they share.
   static bool ready(const Sequence& sequence) {
-    if (sequence.placeholders > 0) return false;
+    if (sequence.placeholders > 0 || sequence.swap == SwapState::kOut) return false;
+    if (sequence.swap == SwapState::kHost) return sequence.in_flight == 0;
     const LiveRequest& request = *sequence.request;
     return sequence.choice == 0 || request.prompt_ready ||
            request.sequences[0].state == SequenceState::kFinished;
@@ -148,7 +173,7 @@ class Planner {
     int32_t free = plan_.pool.free_blocks();
     for (int32_t i = 0; i < entry.hits; ++i)
       if (plan_.pool.references(plan_.hits[static_cast<size_t>(entry.hits_begin + i)]) == 0) --free;
-    const bool alone = plan_.entries.empty() && state_.running.empty();
+    const bool alone = plan_.entries.empty() && plan_.swap_ins.empty() && state_.running.empty();
     if (alone) return free >= entry.new_blocks;
     const int32_t all = blocks_wanted(sequence.known(), entry.hits);
     return free - promised - budgets_.watermark_blocks >= all;
@@ -162,6 +187,15 @@ class Planner {
       if (tokens_left_ <= 0 || seats <= 0) break;
       const Sequence& sequence = *state_.waiting[i];
       if (expired(sequence) || !ready(sequence)) continue;
+      if (sequence.swap == SwapState::kHost) {
+        const auto blocks = static_cast<int32_t>(sequence.host.size());
+        if (!fits(sequence, {.new_blocks = blocks}, promised)) break;
+        plan_.pool.take(blocks);
+        plan_.swap_ins.push_back({static_cast<int32_t>(i), blocks});
+        promised += blocks_wanted(sequence.known(), blocks);
+        --seats;
+        continue;
+      }
       PlanEntry entry{.index = static_cast<int32_t>(i), .admitted = true};
       find_prefix(sequence, entry);
       entry.count = wanted_rows(sequence, entry.start);
@@ -186,6 +220,9 @@ class Planner {
   int32_t tokens_left_;
   int32_t prompt_rows_left_;
   int32_t running_end_;
+  int32_t host_left_;
+  int32_t to_come_ = 0;   // device blocks that swaps will free
+  bool stalled_ = false;  // somebody waits for them
 };
 
 }  // namespace
@@ -193,7 +230,8 @@ class Planner {
 bool Plan::same_decisions(const Plan& other) const {
   return entries == other.entries && keep_running == other.keep_running &&
          expired_running == other.expired_running && expired_waiting == other.expired_waiting &&
-         hits == other.hits && tokens == other.tokens;
+         swapped_out == other.swapped_out && swap_ins == other.swap_ins && hits == other.hits &&
+         tokens == other.tokens;
 }
 
 void schedule(const StateView& state, const Budgets& budgets, TimePoint now, Plan& plan) {

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/config.h"
 #include "engine/sequence.h"
 #include "kv/block_manager.h"
+#include "kv/transfers.h"
 
 namespace tandem::engine {
 
@@ -25,11 +27,28 @@ struct Budgets {
   int32_t watermark_blocks = 0;  // stay free when a request is admitted beside others
 };
 
+// What it costs to bring a preempted sequence back, as measured; 0 = not known yet. Without a
+// measurement swapping is tried, so that there is one.
+struct SwapCosts {
+  PreemptionMode mode = PreemptionMode::kMeasured;
+  double recompute_ns_per_token = 0;
+  double transfer_ns_per_block = 0;
+
+  bool swap_is_cheaper(int32_t tokens, int32_t blocks) const {
+    if (mode != PreemptionMode::kMeasured) return mode == PreemptionMode::kSwap;
+    if (recompute_ns_per_token <= 0 || transfer_ns_per_block <= 0) return true;
+    return 2.0 * blocks * transfer_ns_per_block < tokens * recompute_ns_per_token;
+  }
+};
+
 // Both lists are in order of service.
 struct StateView {
   std::span<const Sequence* const> running;
   std::span<const Sequence* const> waiting;
   const kv::BlockManager* blocks = nullptr;
+  const kv::Transfers* transfers = nullptr;
+  int32_t host_blocks_free = 0;
+  SwapCosts costs;
   bool prefix_caching = true;
   bool copies_blocks = false;
   TimePoint next_deadline = TimePoint::max();  // no request's deadline is earlier
@@ -54,10 +73,19 @@ struct PlanEntry {
   bool operator==(const PlanEntry&) const = default;
 };
 
+// A waiting sequence whose blocks come back from the host.
+struct PlanSwapIn {
+  int32_t index = 0;  // in waiting
+  int32_t blocks = 0;
+  bool operator==(const PlanSwapIn&) const = default;
+};
+
 // Keeps its memory from step to step.
 struct Plan {
-  std::vector<PlanEntry> entries;        // running ones first
-  int32_t keep_running = 0;              // running sequences from this index on are preempted
+  std::vector<PlanEntry> entries;    // running ones first
+  int32_t keep_running = 0;          // running sequences from this index on are preempted
+  std::vector<int32_t> swapped_out;  // of those, the ones that go to the host
+  std::vector<PlanSwapIn> swap_ins;
   std::vector<int32_t> expired_running;  // their deadline has passed
   std::vector<int32_t> expired_waiting;
   std::vector<kv::BlockId> hits;

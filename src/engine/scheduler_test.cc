@@ -154,6 +154,19 @@ TEST_F(SchedulerTest, SegmentsAreCutWhereTheFormChanges) {
   EXPECT_EQ(segments[2].form, kernels::MlaForm::kAbsorbed);
 }
 
+TEST(SwapCosts, TakesTheCheaper) {
+  SwapCosts costs;
+  EXPECT_TRUE(costs.swap_is_cheaper(100, 2));  // not measured: tried
+  costs.recompute_ns_per_token = 10;
+  costs.transfer_ns_per_block = 100;
+  EXPECT_TRUE(costs.swap_is_cheaper(100, 2));
+  EXPECT_FALSE(costs.swap_is_cheaper(30, 2));
+  costs.mode = PreemptionMode::kSwap;
+  EXPECT_TRUE(costs.swap_is_cheaper(30, 2));
+  costs.mode = PreemptionMode::kRecompute;
+  EXPECT_FALSE(costs.swap_is_cheaper(100, 2));
+}
+
 TEST(FormRule, PositionAndPromptLengthAlone) {
   FormRule rule;
   EXPECT_EQ(rule.form(0, 100'000), kernels::MlaForm::kAbsorbed);  // 0 = never

@@ -18,6 +18,14 @@ namespace tandem::engine {
 
 struct LiveRequest;
 
+// Where the rows of a preempted sequence are.
+enum class SwapState : int32_t {
+  kNone,  // nowhere, or on the device
+  kOut,   // on their way to the host
+  kHost,
+  kIn,  // on their way back: the sequence is running but has no rows in a step yet
+};
+
 enum class SequenceState : int32_t { kWaiting, kRunning, kFinished };
 
 // Positions run from 0 over prompt and output. Position p's row is computed from token p; the
@@ -39,6 +47,11 @@ struct Sequence {
   int32_t shared = 0;     // rows below are in blocks of others or copied: never written again
   int32_t offered = 0;    // blocks offered to the prefix index
   int32_t hold = 0;  // +1 with each preemption: steps launched before know nothing of the blocks
+
+  SwapState swap = SwapState::kNone;
+  kv::BlockTable host;    // the copy, while it is wanted
+  int64_t transfer = 0;   // the one that counts; others are cancelled
+  int32_t transfers = 0;  // under way that name this sequence
 
   int32_t placeholders = 0;   // tokens that the device samples and the host does not know: 0 or 1
   int32_t sample_row = -1;    // the logits row of the last launch that samples the placeholder

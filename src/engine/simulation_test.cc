@@ -34,7 +34,10 @@ class Simulation {
         config_(world.config),
         random_(seed),
         hasher_(kv::PrefixHasher::create({42}).value()),
-        state_(config_, hasher_.clone().value(), world.executor.copies_blocks),
+        state_(config_,
+               hasher_.clone().value(),
+               world.executor.copies_blocks,
+               world.executor.host_blocks),
         controls_(std::make_shared<FakeControls>()),
         executor_(config_, world.executor, controls_) {
     controls_->poison_token = world.poison_token;
@@ -53,6 +56,8 @@ class Simulation {
     ASSERT_TRUE(live_.empty());
     ASSERT_EQ(state_.counters().queued, 0);
     ASSERT_EQ(state_.blocks().pool().free_blocks(), config_.blocks);
+    state_.refresh_gauges();
+    ASSERT_EQ(state_.counters().free_host_blocks, world_.executor.host_blocks);
   }
 
   const EngineCounters& counters() const { return state_.counters(); }
@@ -90,7 +95,10 @@ class Simulation {
     for (const PlanEntry& e : plan.entries)
       digest_ = digest_ * 1099511628211u +
                 static_cast<uint64_t>(e.index * 131 + e.start * 7 + e.count + e.hits * 17);
-    if (!state_.apply(now_)) return false;
+    const bool has_rows = state_.apply(now_);
+    for (const TransferOrder& order : state_.transfer_orders())
+      EXPECT_TRUE(executor_.start_transfer(order));
+    if (!has_rows) return false;
     EXPECT_EQ(state_.blocks().pool().free_blocks(), plan.pool.free_blocks());
     Expected<void> done;
     if (!state_.copies().empty()) done = executor_.copy_blocks(state_.copies());
@@ -102,7 +110,14 @@ class Simulation {
   void round() {
     bool launched = false;
     while (state_.in_flight() < executor_.depth() && launch()) launched = true;
-    if (!launched && state_.in_flight() == 0 && !state_.idle()) ++dry_;
+    if (state_.transferring()) {
+      reports_.clear();
+      executor_.finished_transfers(!launched && state_.in_flight() == 0, reports_);
+      for (const TransferReport& report : reports_)
+        state_.transfer_ended(report.id, report.ok, now_);
+    } else if (!launched && state_.in_flight() == 0 && !state_.idle()) {
+      ++dry_;
+    }
     ASSERT_EQ(controls_->complaint(), "");
     if (state_.in_flight() > 0) {
       const auto done = executor_.collect(result_);
@@ -136,6 +151,7 @@ class Simulation {
   std::shared_ptr<FakeControls> controls_;
   FakeExecutor executor_;
   model::StepResult result_;
+  std::vector<TransferReport> reports_;
   TimePoint now_{};
   std::map<std::string, Request> live_;
   int next_id_ = 0;
@@ -172,6 +188,20 @@ std::vector<World> worlds() {
   failing.poison_token = 29;
   failing.config.long_prefill_threshold = 5;
   list.push_back(failing);
+  World swap = tiny;
+  swap.name = "Swap";
+  swap.executor.host_blocks = 40;
+  list.push_back(swap);
+  World bad_swap = deep;
+  bad_swap.name = "SwapsThatFailDepth2";
+  bad_swap.config.blocks = 14;
+  bad_swap.executor.host_blocks = 9;
+  bad_swap.config.preemption = PreemptionMode::kSwap;
+  bad_swap.executor.transfer_polls = 5;
+  bad_swap.executor.transfer_failures_one_in = 3;
+  bad_swap.failures_one_in = 60;
+  bad_swap.deadlines_one_in = 6;
+  list.push_back(bad_swap);
   World one_block = tiny;
   one_block.name = "OneSeat";
   one_block.config.max_num_seqs = 1;
@@ -190,7 +220,7 @@ TEST_P(SimulationTest, EveryStepIsSoundAndEveryTokenTrue) {
   RecordProperty("preemptions", std::to_string(c.preemptions));
   std::printf(
       "steps %llu shared %llu preemptions %llu hits %llu/%llu forks %llu copies %llu stop "
-      "%llu length %llu abort %llu error %llu timeouts %llu dry %lld\n",
+      "%llu length %llu abort %llu error %llu timeouts %llu dry %lld swaps %llu/%llu failed %llu\n",
       (unsigned long long)c.steps,
       (unsigned long long)c.shared_steps,
       (unsigned long long)c.preemptions,
@@ -203,7 +233,11 @@ TEST_P(SimulationTest, EveryStepIsSoundAndEveryTokenTrue) {
       (unsigned long long)c.finished_abort,
       (unsigned long long)c.finished_error,
       (unsigned long long)c.timeouts,
-      (long long)simulation.rounds_without_launch());
+      (long long)simulation.rounds_without_launch(),
+      (unsigned long long)c.swaps_out,
+      (unsigned long long)c.swaps_in,
+      (unsigned long long)c.swaps_failed);
+  EXPECT_EQ(c.swaps_out > 0, GetParam().executor.host_blocks > 0);
   EXPECT_GT(c.finished_stop, 0u);
   EXPECT_GT(c.finished_abort, 0u);
 }

@@ -20,11 +20,13 @@ uint64_t random_seed() {
 Frontend::Frontend(FrontendConfig config,
                    const text::Tokenizer& tokenizer,
                    const text::ChatTemplate* chat_template,
-                   engine::Engine& engine)
+                   engine::Engine& engine,
+                   const Clock& clock)
     : config_(std::move(config)),
       tokenizer_(tokenizer),
       chat_template_(chat_template),
       engine_(engine),
+      clock_(clock),
       pump_(config_.output_threads) {}
 
 Checked<std::vector<int32_t>> Frontend::encode_text(std::string_view text,
@@ -41,11 +43,11 @@ Checked<std::vector<int32_t>> Frontend::encode_chat(const ChatInput& input) cons
     return invalid("messages",
                    "cannot be rendered: the model has no chat template; use /v1/completions");
   }
-  auto rendered = chat_template_->render(input.messages, chat_variables(input));
-  if (!rendered) return std::unexpected(to_request_error(rendered.error(), "messages"));
+  TANDEM_ASSIGN(const text::MarkedText rendered,
+                render_chat(*chat_template_, config_.special_tokens, input, clock_));
   const auto around =
       input.add_special_tokens ? text::SequenceTokens::kConfigured : text::SequenceTokens::kNone;
-  auto ids = tokenizer_.encode(*rendered, around);
+  auto ids = tokenizer_.encode(rendered, around);
   if (!ids) return std::unexpected(to_request_error(ids.error(), "messages"));
   return std::move(*ids);
 }

@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "frontend/chat_input.h"
+#include "frontend/chat_prompt.h"
 #include "frontend/generation.h"
 #include "frontend/generation_options.h"
 #include "frontend/output.h"
@@ -25,6 +26,7 @@ struct FrontendConfig {
   RequestLimits limits;
   GenerationDefaults defaults;
   std::vector<int32_t> eos_ids;
+  SpecialTokens special_tokens;
   int output_threads = 1;
 };
 
@@ -36,14 +38,16 @@ struct PreparedGeneration {
   int32_t priority = 0;
 };
 
-// Owner: the program. Tokenizer, template and engine outlive it. Every function from any thread.
+// Owner: the program. Tokenizer, template, engine and clock outlive it. Every function from any
+// thread.
 class Frontend {
  public:
   // `chat_template` may be null: then chat is refused with the reason.
   Frontend(FrontendConfig config,
            const text::Tokenizer& tokenizer,
            const text::ChatTemplate* chat_template,
-           engine::Engine& engine);
+           engine::Engine& engine,
+           const Clock& clock);
 
   // A raw prompt: spellings of special tokens become those tokens, as in vLLM.
   Checked<std::vector<int32_t>> encode_text(std::string_view text, bool add_special_tokens) const;
@@ -75,6 +79,7 @@ class Frontend {
   const text::Tokenizer& tokenizer_;
   const text::ChatTemplate* chat_template_;
   engine::Engine& engine_;
+  const Clock& clock_;
   OutputPump pump_;
 };
 

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "../tests/support/golden.h"
-#include "../tests/support/model_runner.h"
+#include "support/golden.h"
+#include "support/model_runner.h"
 #include "system/temporary_directory.h"
 
 namespace tandem::testing {

@@ -98,12 +98,12 @@ void add_engine_options(CLI::App& command, ServeOptions& o) {
       "--mla-expand-from",
       o.mla_expand_from,
       "Prompts of at least so many tokens compute MLA in the expanded form; 0 = never. Default: 0",
-      0);
+      {0, INT32_MAX});
   add_count(command,
             "--max-num-queued-reqs",
             o.max_num_queued_reqs,
             "Requests that wait for the engine; further ones get 503. Default: 4096",
-            1);
+            {1, 1 << 20});
   command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching",
                    o.enable_prefix_caching,
                    "Share the KV of equal prompt beginnings");

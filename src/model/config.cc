@@ -44,6 +44,22 @@ Expected<std::string> architecture_of(const Json& config, std::string_view file)
   return (*it)[0].get<std::string>();
 }
 
+// A folder without config.json may hold the other published form of weights.
+Expected<void> refuse_gguf(const std::string& directory) {
+  const auto names = system::list_directory(directory);
+  if (!names) return {};  // the missing config.json says enough
+  for (const std::string& name : *names) {
+    if (!name.ends_with(".gguf")) continue;
+    return fail(
+        ErrorCode::kUnsupported,
+        "'{}/{}' is a GGUF file, which is not supported; accepted: a folder with config.json "
+        "and safetensors weights",
+        directory,
+        log_safe(name));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string supported_architectures() {
@@ -74,6 +90,7 @@ Expected<ModelSpec> parse_model_config(const Json& config, std::string_view file
 
 Expected<ModelSpec> read_model_config(const std::string& directory) {
   const std::string path = directory + "/config.json";
+  if (!system::path_exists(path)) TANDEM_TRY(refuse_gguf(directory));
   TANDEM_ASSIGN(const Json config, read_json(path));
   return parse_model_config(config, path);
 }

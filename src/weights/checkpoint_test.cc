@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "../tests/support/safetensors_writer.h"
 #include "system/temporary_directory.h"
+#include "weights/safetensors_test_util.h"
 
 namespace tandem::weights {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "../tests/support/safetensors_writer.h"
+#include "weights/safetensors_test_util.h"
 
 namespace tandem::weights {
 namespace {

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "../tests/support/golden.h"
-#include "../tests/support/model_runner.h"
+#include "support/golden.h"
+#include "support/model_runner.h"
 #include "system/temporary_directory.h"
 
 namespace tandem::testing {
@@ -103,6 +103,31 @@ TEST_F(BadFiles, UnknownArchitecture) {
   EXPECT_THAT(error(), AllOf(HasSubstr("config.json"), HasSubstr("not valid JSON")));
   fs::remove(path("config.json"));
   EXPECT_THAT(error(), HasSubstr("config.json"));
+}
+
+// A NaN in the embedding of one token ends the requests that read it, and no others.
+TEST_F(BadFiles, NanReachesOnlyItsOwnRows) {
+  std::string content = read_file(path(first_));
+  const auto tensors = weights::parse_safetensors(std::as_bytes(std::span(content)), first_);
+  ASSERT_TRUE(tensors);
+  for (const weights::NamedTensor& t : *tensors) {
+    if (t.name != "model.embed_tokens.weight") continue;
+    const size_t offset = static_cast<size_t>(t.view.as<char>() - content.data());
+    content.replace(offset + 5 * 160 * 2, 2, "\xff\x7f");  // bf16 NaN in the row of token 5
+  }
+  directory_.write(first_, content);
+  auto machine = start_machine(directory_.path(), {.max_tokens = 8, .kv_blocks = 4});
+  ASSERT_TRUE(machine) << machine.error().to_line();
+  BlockSource blocks(4);
+  TestSequence good;
+  TestSequence bad;
+  TestBatch batch(blocks);
+  batch.add(good, {4, 6}, false);
+  batch.add(bad, {4, 5}, false);
+  const StepOutput output = run_step(*machine, batch);
+  ASSERT_EQ(output.result.rows.size(), 2u);
+  EXPECT_EQ(output.result.rows[0].invalid, 0);
+  EXPECT_EQ(output.result.rows[1].invalid, 1);
 }
 
 // Folders of models that are not supported yet are refused by name, not run wrongly.

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "../tests/support/golden.h"
-#include "../tests/support/model_runner.h"
+#include "support/golden.h"
+#include "support/model_runner.h"
 
 namespace tandem::testing {
 namespace {

@@ -8,8 +8,8 @@
 #include <ostream>
 #include <tuple>
 
-#include "../tests/support/golden.h"
-#include "../tests/support/model_runner.h"
+#include "support/golden.h"
+#include "support/model_runner.h"
 
 namespace tandem::testing {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "../tests/support/golden.h"
-#include "../tests/support/model_runner.h"
+#include "support/golden.h"
+#include "support/model_runner.h"
 
 namespace tandem::testing {
 namespace {
@@ -149,6 +149,60 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(std::get<0>(test.param) == DeviceKind::kCpu ? "cpu" : "reference") +
              (std::get<1>(test.param) == DType::kF32 ? "_float32" : "_bfloat16");
     });
+
+// A device whose experts are refused once, at a chosen call: tables have no context of their own.
+struct Breaker {
+  const kernels::DeviceApi* real = nullptr;
+  kernels::DeviceApi broken;
+  int calls_left = -1;
+};
+Breaker& breaker() {
+  static Breaker instance;
+  return instance;
+}
+tensor::Status refuse_once(tensor::Device* device,
+                           tensor::Stream* stream,
+                           const kernels::ExpertsArgs* args) {
+  if (breaker().calls_left-- == 0) {
+    return tensor::to_status(Error{ErrorCode::kInternal, "refused by the test"});
+  }
+  return breaker().real->experts(device, stream, args);
+}
+
+TEST(StepRunner, GoesOnAfterARefusedSubmission) {
+  for (const bool away : {false, true}) {
+    for (const int call : {0, 2}) {
+      MachineOptions options;
+      options.experts_away = away;
+      options.adapt = [](std::vector<kernels::DeviceRef>& refs) {
+        breaker().real = refs.back().api;
+        breaker().broken = *refs.back().api;
+        breaker().broken.experts = refuse_once;
+        refs.back().api = &breaker().broken;
+      };
+      breaker().calls_left = -1;
+      auto machine = start_machine(kBundled, options);
+      ASSERT_TRUE(machine) << machine.error().to_line();
+      BlockSource blocks(options.kv_blocks);
+      const auto run = [&] {
+        TestSequence sequence;
+        TestBatch batch(blocks);
+        batch.add(sequence, {1, 2, 3}, true);
+        return run_step(*machine, batch).logits;
+      };
+      const auto before = run();
+      breaker().calls_left = call;
+      TestSequence sequence;
+      TestBatch batch(blocks);
+      batch.add(sequence, {1, 2, 3}, true);
+      const auto launched = machine->runner->launch(batch.finish());
+      ASSERT_FALSE(launched);
+      EXPECT_EQ(launched.error().message, "refused by the test");
+      EXPECT_EQ(machine->runner->in_flight(), 0);
+      EXPECT_TRUE(same_bits(before, run()));
+    }
+  }
+}
 
 TEST(StepRunner, RefusesBatchesThatContradictThemselves) {
   auto machine = start_machine(kBundled, {});

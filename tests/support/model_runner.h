@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,14 +30,12 @@ struct MachineOptions {
   int32_t max_tokens = 256;
   int32_t max_logits_rows = 64;  // fewer than a prompt's: logits are made in pieces
   int64_t kv_blocks = 24;
+  // May put other tables in front of the devices.
+  std::function<void(std::vector<kernels::DeviceRef>&)> adapt = {};
 };
 
 inline std::vector<DeviceKind> tested_devices() {
-#ifdef TANDEM_TEST_CPU_DEVICE
   return {DeviceKind::kReference, DeviceKind::kCpu};
-#else
-  return {DeviceKind::kReference};
-#endif
 }
 
 inline Expected<kernels::OwnedDevice> open_test_device(const MachineOptions& options, int index) {
@@ -48,11 +47,7 @@ inline Expected<kernels::OwnedDevice> open_test_device(const MachineOptions& opt
   config.threads = options.threads;
   config.activation = options.activation;
   config.instruction_set = system::best_instruction_set(system::detect_cpu_features());
-#ifdef TANDEM_TEST_CPU_DEVICE
   return kernels::open_cpu_device(config);
-#else
-  return fail(ErrorCode::kUnsupported, "built without the CPU device");
-#endif
 }
 
 // Owns all that a run needs, in the order in which it must end.
@@ -71,6 +66,7 @@ inline Expected<Machine> start_machine(const std::string& directory,
     refs.push_back(device.ref());
     machine.devices.push_back(std::move(device));
   }
+  if (options.adapt) options.adapt(refs);
   TANDEM_ASSIGN(model::ModelSpec spec, model::read_model_config(directory));
   model::PlacementOptions placement;
   if (options.experts_away) placement.expert_device = 1;

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 
-namespace tandem::testing {
+namespace tandem::weights::testing {
 
 struct WrittenTensor {
   std::string name;
@@ -36,4 +36,4 @@ inline std::string write_safetensors(const std::vector<WrittenTensor>& tensors) 
   return with_header(text, data);
 }
 
-}  // namespace tandem::testing
+}  // namespace tandem::weights::testing

@@ -206,6 +206,9 @@ Int clamp_index(Int index, Int length, Int low, Int high) {
 }  // namespace
 
 Expected<Value> arithmetic(Budget& budget, Operator op, const Value& a, const Value& b) {
+  if (op == Operator::kModulo && a.string() != nullptr) {  // takes an undefined value too
+    return percent_format(budget, a.string()->text, b);
+  }
   for (const Value* operand : {&a, &b}) {
     if (operand->undefined() != nullptr) return fail_value("{}", operand->undefined()->message);
   }
@@ -223,9 +226,6 @@ Expected<Value> arithmetic(Budget& budget, Operator op, const Value& a, const Va
     const bool repeats_b = b.string() != nullptr || is_list_or_tuple(b.sequence());
     if (repeats_a && int_b != nullptr) return repeat(budget, a, *int_b);
     if (repeats_b && int_a != nullptr) return repeat(budget, b, *int_a);
-  }
-  if (op == Operator::kModulo && a.string() != nullptr) {
-    return percent_format(budget, a.string()->text, b);
   }
   return wrong_types(op, a, b);
 }

@@ -6,6 +6,7 @@
 
 #include "text/jinja/format.h"
 #include "text/jinja/python_text.h"
+#include "text/jinja/text_ops.h"
 
 namespace tandem::text::jinja {
 namespace {
@@ -160,15 +161,21 @@ bool is_list_or_tuple(const Sequence* sequence) {
          (sequence->kind == SequenceKind::kList || sequence->kind == SequenceKind::kTuple);
 }
 
+// As it stands beside text that is HTML already.
+MarkedText html_form(const String& string) {
+  return string.html_safe ? string.text : escape_html(string.text);
+}
+
 Expected<Value> add_others(Budget& budget, const Value& a, const Value& b) {
   if (a.string() != nullptr) {
     if (b.string() == nullptr) {
       return fail_value("can only concatenate str (not \"{}\") to str", type_name(b));
     }
     TANDEM_TRY(budget.step_bytes(a.text().size() + b.text().size()));
-    MarkedText text = a.string()->text;
-    text.append(b.string()->text);
-    return make_string(budget, std::move(text));
+    const bool html_safe = a.string()->html_safe || b.string()->html_safe;
+    MarkedText text = html_safe ? html_form(*a.string()) : a.string()->text;
+    text.append(html_safe ? html_form(*b.string()) : b.string()->text);
+    return make_string(budget, std::move(text), html_safe);
   }
   if (is_list_or_tuple(a.sequence())) {
     if (!is_list_or_tuple(b.sequence()) || a.sequence()->kind != b.sequence()->kind) {

@@ -236,6 +236,30 @@ MarkedText title(const MarkedText& text) {
   });
 }
 
+MarkedText escape_html(const MarkedText& text) {
+  return map_characters(text, [](std::string& out, char32_t c) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      default:
+        utf8_append(out, c);
+    }
+  });
+}
+
 MarkedText justify(const MarkedText& text, size_t width, Side text_side, std::string_view fill) {
   const size_t length = code_points_of(text.text());
   if (length >= width) return text;

@@ -150,6 +150,14 @@ Expected<void> read_merges(const JsonNode& list, const IdsByString& ids, Tokeniz
   return {};
 }
 
+bool has_all_bytes(const Vocabulary& vocabulary) {
+  for (int byte = 0; byte < 256; ++byte) {
+    const char c = static_cast<char>(byte);
+    if (vocabulary.find(std::string_view(&c, 1)) == kNoToken) return false;
+  }
+  return true;
+}
+
 Expected<void> read_model(const JsonNode& model, TokenizerSpec& spec) {
   if (model.missing() || !model.value->is_object()) return model.corrupt("must be an object");
   TANDEM_TRY(check_model(model));
@@ -161,8 +169,11 @@ Expected<void> read_model(const JsonNode& model, TokenizerSpec& spec) {
   if (!model["unk_token"].missing()) {
     TANDEM_ASSIGN(const std::string unknown, model["unk_token"].string());
     const auto it = ids.find(unknown);
-    if (it == ids.end()) return model["unk_token"].corrupt("is not in 'model.vocab'");
-    spec.bpe.unknown = it->second;
+    if (it != ids.end()) {
+      spec.bpe.unknown = it->second;
+    } else if (!has_all_bytes(spec.vocabulary)) {  // else it is never needed
+      return model["unk_token"].corrupt("is not in 'model.vocab'");
+    }
   }
   return {};
 }

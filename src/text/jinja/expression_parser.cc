@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "text/jinja/builtins.h"
 
@@ -231,7 +232,11 @@ Expected<ExprPtr> ExpressionParser::parse_number() {
   if (stream_.is(TokenKind::kFloat)) {
     double number = 0;
     const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (end.ec != std::errc()) return stream_.error("the number " + text + " is too large");
+    if (end.ec != std::errc()) {  // too large or too small; Python has inf and 0
+      const size_t exponent = text.find('e');
+      const bool small = exponent != text.npos && text[exponent + 1] == '-';
+      number = small ? 0.0 : std::numeric_limits<double>::infinity();
+    }
     node->value = Value(number);
     stream_.skip();
     return node;

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <optional>
 
-#include "base/utf8.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/operators.h"
@@ -71,34 +70,17 @@ Expected<Value> string_filter(Interpreter& in, const Value& input, const Argumen
 }
 
 Expected<Value> safe(Interpreter& in, const Value& input, const Arguments& arguments) {
-  return string_filter(in, input, arguments);
+  TANDEM_TRY(bind_arguments(arguments, "safe", {}));
+  TANDEM_ASSIGN(MarkedText text, str(in.budget(), input));
+  return make_string(in.budget(), std::move(text), /*html_safe=*/true);
 }
 
 Expected<Value> escape(Interpreter& in, const Value& input, const Arguments& arguments) {
   TANDEM_TRY(bind_arguments(arguments, "escape", {}));
+  if (input.string() != nullptr && input.string()->html_safe) return input;
   TANDEM_ASSIGN(const MarkedText text, str(in.budget(), input));
-  const auto escaped = [](std::string& out, char32_t c) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      case '"':
-        out += "&#34;";
-        break;
-      default:
-        utf8_append(out, c);
-    }
-  };
-  return in.string(map_characters(text, escaped));
+  TANDEM_TRY(in.budget().step_bytes(text.size() * 4));
+  return make_string(in.budget(), escape_html(text), /*html_safe=*/true);
 }
 
 // int(text, base): blanks around, a sign, single underscores between digits.

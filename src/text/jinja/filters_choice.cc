@@ -28,6 +28,7 @@ Arguments behind(const Arguments& arguments, size_t skipped) {
 // map(attribute=…, default=…) or map('filter', …).
 Expected<Value> map(Interpreter& in, const Value& input, const Arguments& arguments) {
   std::vector<Value> out;
+  if (!is_true(input)) return generator(in, {});  // none, too, as in Jinja2
   TANDEM_ASSIGN(const std::vector<Value> items, in.iterate(input));
   if (arguments.positional.empty()) {
     TANDEM_ASSIGN(const auto bound, bind_arguments(arguments, "map", {"attribute", "default"}));
@@ -52,6 +53,7 @@ Expected<Value> map(Interpreter& in, const Value& input, const Arguments& argume
 // Keeps the items whose value (or member) passes the test, or those that fail it.
 template <bool by_attribute, bool keep>
 Expected<Value> select(Interpreter& in, const Value& input, const Arguments& arguments) {
+  if (!is_true(input)) return generator(in, {});  // none, too, as in Jinja2
   AttributePath path;
   const size_t offset = by_attribute ? 1 : 0;
   if (by_attribute) {

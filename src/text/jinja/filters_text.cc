@@ -156,15 +156,17 @@ Expected<Value> wordcount(Interpreter& in, const Value& input, const Arguments& 
   return Value(count);
 }
 
-// Percent-encoding; '/' stays in a text, not in the parts of a query.
-std::string percent_encoded(std::string_view text, bool keep_slash) {
+// Percent-encoding; in the parts of a query '/' is encoded and a blank is '+'.
+std::string percent_encoded(std::string_view text, bool query) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     const bool plain = byte < 0x80 && (std::isalnum(byte) || c == '_' || c == '.' || c == '-' ||
-                                       c == '~' || (c == '/' && keep_slash));
+                                       c == '~' || (c == '/' && !query));
     if (plain) {
       out += c;
+    } else if (query && c == ' ') {
+      out += '+';
     } else {
       out += fmt::format("%{:02X}", byte);
     }
@@ -177,7 +179,7 @@ Expected<Value> urlencode(Interpreter& in, const Value& input, const Arguments& 
   const bool query = input.dict() != nullptr || input.sequence() != nullptr;
   if (!query) {
     TANDEM_ASSIGN(const MarkedText text, str(in.budget(), input));
-    return in.string(MarkedText(percent_encoded(text.text(), true), text.any_untrusted()));
+    return in.string(MarkedText(percent_encoded(text.text(), false), text.any_untrusted()));
   }
   std::vector<Dict::Entry> entries;
   if (input.dict() != nullptr) {
@@ -196,7 +198,7 @@ Expected<Value> urlencode(Interpreter& in, const Value& input, const Arguments& 
     TANDEM_ASSIGN(const MarkedText text, str(in.budget(), value));
     TANDEM_TRY(in.budget().step_bytes(name.size() + text.size()));
     if (!out.empty()) out += '&';
-    out += percent_encoded(name.text(), false) + "=" + percent_encoded(text.text(), false);
+    out += percent_encoded(name.text(), true) + "=" + percent_encoded(text.text(), true);
     if (out.size() > in.budget().limits().max_output_bytes) {
       return fail_value("writes more than {} bytes", in.budget().limits().max_output_bytes);
     }

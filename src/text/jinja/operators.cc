@@ -6,6 +6,7 @@
 
 #include "text/jinja/format.h"
 #include "text/jinja/python_text.h"
+#include "text/jinja/text_ops.h"
 
 namespace tandem::text::jinja {
 namespace {
@@ -160,15 +161,21 @@ bool is_list_or_tuple(const Sequence* sequence) {
          (sequence->kind == SequenceKind::kList || sequence->kind == SequenceKind::kTuple);
 }
 
+// As it stands beside text that is HTML already.
+MarkedText html_form(const String& string) {
+  return string.html_safe ? string.text : escape_html(string.text);
+}
+
 Expected<Value> add_others(Budget& budget, const Value& a, const Value& b) {
   if (a.string() != nullptr) {
     if (b.string() == nullptr) {
       return fail_value("can only concatenate str (not \"{}\") to str", type_name(b));
     }
     TANDEM_TRY(budget.step_bytes(a.text().size() + b.text().size()));
-    MarkedText text = a.string()->text;
-    text.append(b.string()->text);
-    return make_string(budget, std::move(text));
+    const bool html_safe = a.string()->html_safe || b.string()->html_safe;
+    MarkedText text = html_safe ? html_form(*a.string()) : a.string()->text;
+    text.append(html_safe ? html_form(*b.string()) : b.string()->text);
+    return make_string(budget, std::move(text), html_safe);
   }
   if (is_list_or_tuple(a.sequence())) {
     if (!is_list_or_tuple(b.sequence()) || a.sequence()->kind != b.sequence()->kind) {
@@ -206,6 +213,9 @@ Int clamp_index(Int index, Int length, Int low, Int high) {
 }  // namespace
 
 Expected<Value> arithmetic(Budget& budget, Operator op, const Value& a, const Value& b) {
+  if (op == Operator::kModulo && a.string() != nullptr) {  // takes an undefined value too
+    return percent_format(budget, a.string()->text, b);
+  }
   for (const Value* operand : {&a, &b}) {
     if (operand->undefined() != nullptr) return fail_value("{}", operand->undefined()->message);
   }
@@ -223,9 +233,6 @@ Expected<Value> arithmetic(Budget& budget, Operator op, const Value& a, const Va
     const bool repeats_b = b.string() != nullptr || is_list_or_tuple(b.sequence());
     if (repeats_a && int_b != nullptr) return repeat(budget, a, *int_b);
     if (repeats_b && int_a != nullptr) return repeat(budget, b, *int_a);
-  }
-  if (op == Operator::kModulo && a.string() != nullptr) {
-    return percent_format(budget, a.string()->text, b);
   }
   return wrong_types(op, a, b);
 }

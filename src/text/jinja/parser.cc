@@ -1,5 +1,6 @@
 #include "text/jinja/parser.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <utility>
 
@@ -141,10 +142,20 @@ class Parser {
     return target;
   }
 
+  static bool assigns(const Target& target, std::string_view name) {
+    if (target.kind != Target::Kind::kTuple) return target.name == name;
+    return std::any_of(target.parts.begin(), target.parts.end(), [name](const Target& part) {
+      return assigns(part, name);
+    });
+  }
+
   Expected<StmtPtr> parse_for() {
     StmtPtr stmt = make(StmtKind::kFor);
     stream_.skip();
     TANDEM_ASSIGN(stmt->target, parse_target(/*with_member=*/false));
+    if (assigns(stmt->target, "loop")) {
+      return stream_.error("Can't assign to special loop variable in for-loop target");
+    }
     if (!stream_.skip_if_name("in")) {
       return stream_.error("expected 'in', got " + stream_.describe());
     }

@@ -94,37 +94,31 @@ std::vector<MarkedText> split(const MarkedText& text,
 }
 
 std::vector<MarkedText> split_blanks(const MarkedText& text, int64_t most, bool from_right) {
+  std::vector<Range> words;
+  bool inside = false;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = character_at(text.text(), at);
+    const bool blank = is_python_space(c.value);
+    if (!blank && !inside) words.push_back({at, at});
+    inside = !blank;
+    at += c.length;
+    if (inside) words.back().end = at;
+  }
   std::vector<MarkedText> parts;
-  MarkedText rest = strip(text, Side::kBoth, nullptr);
-  const auto words = [&] {  // the words of `rest`, by their bytes
-    std::vector<Range> out;
-    bool inside = false;
-    for (size_t at = 0; at < rest.size();) {
-      const CodePoint c = character_at(rest.text(), at);
-      const bool blank = is_python_space(c.value);
-      if (!blank && !inside) out.push_back({at, at});
-      inside = !blank;
-      at += c.length;
-      if (inside) out.back().end = at;
-    }
-    return out;
-  }();
   const size_t count = words.size();
   if (count == 0) return parts;
-  const size_t cuts =
-      std::min(kMaxParts, most < 0 ? count - 1 : std::min(count - 1, static_cast<size_t>(most)));
+  const bool all = most < 0 || static_cast<size_t>(most) > count - 1;
+  const size_t cuts = std::min(kMaxParts, all ? count - 1 : static_cast<size_t>(most));
+  // The part where the cuts run out keeps its blanks on the far side, as in Python.
   if (from_right) {
-    parts.push_back(rest.slice(0, words[count - 1 - cuts].end));
+    parts.push_back(text.slice(all ? words[0].begin : 0, words[count - 1 - cuts].end));
     for (size_t i = count - cuts; i < count; ++i) {
-      parts.push_back(rest.slice(words[i].begin, words[i].end));
+      parts.push_back(text.slice(words[i].begin, words[i].end));
     }
     return parts;
   }
-  for (size_t i = 0; i < cuts; ++i) parts.push_back(rest.slice(words[i].begin, words[i].end));
-  // Python keeps the blanks at the end of the last part when the cuts run out.
-  const MarkedText uncut = strip(text, Side::kLeft, nullptr);
-  const bool all_cut = most < 0 || static_cast<size_t>(most) > count - 1;
-  parts.push_back(uncut.slice(words[cuts].begin, all_cut ? words[cuts].end : uncut.size()));
+  for (size_t i = 0; i < cuts; ++i) parts.push_back(text.slice(words[i].begin, words[i].end));
+  parts.push_back(text.slice(words[cuts].begin, all ? words[cuts].end : text.size()));
   return parts;
 }
 
@@ -208,7 +202,23 @@ MarkedText map_characters(const MarkedText& text,
 }
 
 MarkedText to_upper(const MarkedText& text) { return map_characters(text, append_upper); }
-MarkedText to_lower(const MarkedText& text) { return map_characters(text, append_lower); }
+
+MarkedText to_lower(const MarkedText& text) {
+  if (text.text().find("Σ") == std::string::npos) return map_characters(text, append_lower);
+  std::vector<char32_t> all;  // a sigma's form depends on what stands beside it
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = character_at(text.text(), at);
+    all.push_back(c.value);
+    at += c.length;
+  }
+  size_t index = 0;
+  return map_characters(text, [&](std::string& out, char32_t c) {
+    const bool word_before = index > 0 && is_cased(all[index - 1]);
+    const bool word_behind = index + 1 < all.size() && is_cased(all[index + 1]);
+    ++index;
+    c == U'Σ' && word_before && !word_behind ? utf8_append(out, U'ς') : append_lower(out, c);
+  });
+}
 
 MarkedText capitalize(const MarkedText& text) {
   bool first = true;
@@ -223,6 +233,30 @@ MarkedText title(const MarkedText& text) {
   return map_characters(text, [&inside](std::string& out, char32_t c) {
     inside ? append_lower(out, c) : append_title(out, c);
     inside = is_cased(c);
+  });
+}
+
+MarkedText escape_html(const MarkedText& text) {
+  return map_characters(text, [](std::string& out, char32_t c) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      default:
+        utf8_append(out, c);
+    }
   });
 }
 

@@ -47,6 +47,9 @@ MarkedText to_lower(const MarkedText& text);
 MarkedText capitalize(const MarkedText& text);
 MarkedText title(const MarkedText& text);
 
+// & < > ' " as HTML entities.
+MarkedText escape_html(const MarkedText& text);
+
 // Padded with `fill` to `width` characters.
 MarkedText justify(const MarkedText& text, size_t width, Side text_side, std::string_view fill);
 

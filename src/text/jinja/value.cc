@@ -150,7 +150,7 @@ std::string type_name(const Value& value) {
   return "list";
 }
 
-Expected<Value> make_string(Budget& budget, MarkedText text) {
+Expected<Value> make_string(Budget& budget, MarkedText text, bool html_safe) {
   const size_t bytes =
       sizeof(String) + text.size() + text.untrusted().size() * sizeof(text.untrusted()[0]);
   TANDEM_TRY(budget.step_bytes(text.size()));
@@ -158,6 +158,7 @@ Expected<Value> make_string(Budget& budget, MarkedText text) {
   auto made = std::make_shared<String>();
   made->budget = &budget;
   made->taken_bytes = bytes;
+  made->html_safe = html_safe;
   made->code_points = count_code_points(text.text());
   made->text = std::move(text);
   return Value(Value::StringRef(std::move(made)));

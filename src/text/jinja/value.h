@@ -36,6 +36,9 @@ class Value;
 struct String {
   MarkedText text;
   size_t code_points = 0;
+  // Marked by the filters `safe` and `escape`: text joined to it by + or ~ is HTML-escaped, as
+  // Jinja2 does even without autoescape. (Its methods give plain text here.)
+  bool html_safe = false;
   Budget* budget = nullptr;  // null: a constant of the template
   size_t taken_bytes = 0;
 
@@ -191,7 +194,7 @@ std::unexpected<Error> fail_value(fmt::format_string<Args...> format, Args&&... 
 
 // --- Making values. Each pays for its memory. ---
 
-Expected<Value> make_string(Budget& budget, MarkedText text);
+Expected<Value> make_string(Budget& budget, MarkedText text, bool html_safe = false);
 Expected<Value> make_string(Budget& budget, std::string_view trusted_text);
 Expected<Value> make_sequence(Budget& budget, SequenceKind kind, std::vector<Value> items);
 // A key that comes again replaces the value. Errors: a key that is a list or dict.

@@ -158,6 +158,7 @@ inline void transpose_words(const char* const* rows, Vec* out) {
 
 // Vectors of a row that a tile of `rows` rows keeps in registers; there are 32 of a quarter vector.
 constexpr int tile_vectors(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }
+constexpr int kMaxTileRows = 6;
 
 // In this order: each uses the ones before.
 // clang-format off

@@ -16,6 +16,13 @@ namespace {
 
 constexpr DeviceApi kCpuApi = make_host_device_api<CpuOperators>();
 
+template <size_t kBytes>
+void copy_text(const std::string& text, char (&out)[kBytes]) {
+  std::strncpy(out, text.c_str(), kBytes - 1);
+}
+
+}  // namespace
+
 const MicroKernels* find_kernels(system::InstructionSet set) {
   switch (set) {
     case system::InstructionSet::kGeneric:
@@ -29,13 +36,6 @@ const MicroKernels* find_kernels(system::InstructionSet set) {
   }
   return nullptr;
 }
-
-template <size_t kBytes>
-void copy_text(const std::string& text, char (&out)[kBytes]) {
-  std::strncpy(out, text.c_str(), kBytes - 1);
-}
-
-}  // namespace
 
 void share_out(RunContext& context,
                int64_t count,

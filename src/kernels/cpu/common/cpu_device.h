@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/common/micro_kernels.h"
 #include "kernels/host/run_context.h"
+#include "system/cpu_features.h"
 #include "system/function_ref.h"
 #include "system/thread_team.h"
 
@@ -15,6 +16,9 @@ struct CpuDevice final : HostDevice {
   const MicroKernels* kernels = nullptr;
 };
 
+// Null if the program was built without it.
+const MicroKernels* find_kernels(system::InstructionSet set);
+
 inline const MicroKernels& kernels_of(const RunContext& context) {
   return *context.device_as<CpuDevice>().kernels;
 }
@@ -23,9 +27,11 @@ constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 constexpr int64_t bytes_of(DType type) { return static_cast<int64_t>(tensor::size_of(type)); }
 
-// Multiply-adds, or moved floats, below which waking the team costs more than it gives (a hand-over
+// Multiply-adds below which waking the team costs more than it gives (a hand-over
 // takes a few microseconds).
-constexpr int64_t kSerialWork = 96 * 1024;
+constexpr int64_t kSerialWork = 256 * 1024;
+// A float that is read, changed and written costs about as much as this many multiply-adds.
+constexpr int64_t kWorkOfMove = 4;
 
 // Calls function(begin, end, member) over [0, count): by the team, or by the caller alone when
 // `work` is small. Results must not depend on which. The stream's thread computes in the team's

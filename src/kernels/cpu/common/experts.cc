@@ -47,7 +47,7 @@ class ExpertsRun {
       share_out(context_,
                 tokens_,
                 1,
-                tokens_ * args_.top_k * hidden_,
+                tokens_ * args_.top_k * hidden_ * kWorkOfMove,
                 [this](int64_t begin, int64_t end, int) {
                   for (int64_t t = begin; t < end; ++t) sum_slots(t);
                 });

@@ -113,6 +113,7 @@ inline void transpose_words(const char* const* rows, Vec* out) {
 
 // Vectors of a row that a tile of `rows` rows keeps in registers.
 constexpr int tile_vectors(int) { return 1; }
+constexpr int kMaxTileRows = 6;
 
 // In this order: each uses the ones before.
 // clang-format off

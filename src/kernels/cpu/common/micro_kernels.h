@@ -128,6 +128,12 @@ struct MicroKernels {
   // x = (x - maximum) / divisor
   void (*scale_logits)(float* x, int64_t n, float maximum, float divisor);
   void (*sigmoid)(float* x, int64_t n);
+
+  // For benchmarks: what one thread can reach. Reads [0, n), n a multiple of 256.
+  float (*probe_read)(const float* x, int64_t n);
+  // `rounds` times fused multiply-adds in independent chains.
+  float (*probe_multiply_add)(int64_t rounds);
+  double probe_flops_a_round;
 };
 
 // Null where the program was built for another architecture.

@@ -15,7 +15,7 @@ namespace {
 template <class Function>
 void for_rows(RunContext& context, int64_t rows, int64_t width, Function function) {
   const int64_t grain = std::max<int64_t>(1, 8192 / std::max<int64_t>(width, 1));
-  share_out(context, rows, grain, rows * width, [&](int64_t begin, int64_t end, int) {
+  share_out(context, rows, grain, rows * width * kWorkOfMove, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) function(r);
   });
 }
@@ -168,7 +168,7 @@ void CpuOperators::rope_append(RunContext& context, const RopeAppendArgs& args) 
   share_out(context,
             args.batch.tokens,
             1,
-            args.batch.tokens * args.qkv.columns,
+            args.batch.tokens * args.qkv.columns * kWorkOfMove,
             [&](int64_t begin, int64_t end, int member) {
               for (int64_t t = begin; t < end; ++t) row.run(t, heads + member * width);
             });
@@ -182,7 +182,7 @@ void CpuOperators::mla_rope_append(RunContext& context, const MlaRopeAppendArgs&
   share_out(context,
             args.batch.tokens,
             1,
-            args.batch.tokens * args.q.columns,
+            args.batch.tokens * args.q.columns * kWorkOfMove,
             [&](int64_t begin, int64_t end, int member) {
               for (int64_t t = begin; t < end; ++t) {
                 run_mla_row(kernels_of(context), args, t, rows + member * width);

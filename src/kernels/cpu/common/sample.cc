@@ -244,17 +244,21 @@ void CpuOperators::sample(RunContext& context, const SampleArgs& args) {
   auto* counts = context.scratch<int32_t>(bins);
   // Fewer rows than members: each row is its own place.
   const bool by_row = args.rows == members;
-  share_out(context, args.rows, 1, args.rows * width, [&](int64_t begin, int64_t end, int member) {
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t place = by_row ? r : member;
-      const SampleScratch scratch{raw + place * width,
-                                  exps + place * width,
-                                  ids + place * width,
-                                  mass + place * kBins,
-                                  counts + place * kBins};
-      SampleRowRun(kernels_of(context), args, scratch).run(r);
-    }
-  });
+  share_out(context,
+            args.rows,
+            1,
+            args.rows * width * kWorkOfMove,
+            [&](int64_t begin, int64_t end, int member) {
+              for (int64_t r = begin; r < end; ++r) {
+                const int64_t place = by_row ? r : member;
+                const SampleScratch scratch{raw + place * width,
+                                            exps + place * width,
+                                            ids + place * width,
+                                            mass + place * kBins,
+                                            counts + place * kBins};
+                SampleRowRun(kernels_of(context), args, scratch).run(r);
+              }
+            });
 }
 
 }  // namespace tandem::kernels::cpu

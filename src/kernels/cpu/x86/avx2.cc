@@ -132,6 +132,7 @@ inline void transpose_words(const char* const* rows, Vec* out) {
 
 // Vectors of a row that a tile of `rows` rows keeps in registers; there are 16 of half a vector.
 constexpr int tile_vectors(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
+constexpr int kMaxTileRows = 6;
 
 // In this order: each uses the ones before.
 // clang-format off

@@ -103,8 +103,10 @@ inline void transpose_words(const char* const* rows, Vec* out) {
   }
 }
 
-// Vectors of a row that a tile keeps in registers: 6 x 4 sums, 4 weights.
-constexpr int tile_vectors(int) { return 4; }
+// Vectors of a row that a tile of `rows` rows keeps in registers: 6 x 4 or 12 x 2 sums. The flat
+// form widens a weight half as often.
+constexpr int tile_vectors(int rows) { return rows <= 6 ? 4 : 2; }
+constexpr int kMaxTileRows = 12;
 
 // In this order: each uses the ones before.
 // clang-format off

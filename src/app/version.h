@@ -1,5 +1,6 @@
 #pragma once
 // The program's version, from project() in CMakeLists.txt.
+// check_headers: -DTANDEM_VERSION=""
 
 namespace tandem::app {
 

@@ -1,4 +1,5 @@
 #pragma once
+// check_headers: -DTANDEM_SOURCE_DIR=""
 // For this module's tests: where the data stands, and reading it.
 
 #include <gtest/gtest.h>

@@ -88,18 +88,12 @@ Expected<std::unique_ptr<engine::Engine>> start_engine(const ServeOptions& optio
 
 frontend::FrontendConfig frontend_config(const LoadedRuntime& runtime, const TextFiles& text) {
   const model::ModelSpec& spec = runtime.model->spec();
-  const model::GenerationDefaults& given = runtime.generation;
   frontend::FrontendConfig config;
   config.limits.max_model_len = runtime.max_model_len;
   config.limits.vocabulary = spec.vocabulary;
-  config.defaults = {given.temperature,
-                     given.top_p,
-                     given.top_k,
-                     given.min_p,
-                     given.repetition_penalty,
-                     given.max_new_tokens};
+  config.defaults = runtime.generation;
   config.special_tokens = text.special_tokens;
-  config.eos_ids = given.eos_ids.empty() ? spec.eos_ids : given.eos_ids;
+  config.eos_ids = config.defaults.eos_ids.empty() ? spec.eos_ids : config.defaults.eos_ids;
   return config;
 }
 

@@ -24,7 +24,7 @@ namespace tandem::frontend {
 
 struct FrontendConfig {
   RequestLimits limits;
-  GenerationDefaults defaults;
+  model::GenerationDefaults defaults;  // where a client says nothing
   std::vector<int32_t> eos_ids;
   SpecialTokens special_tokens;
   int output_threads = 1;

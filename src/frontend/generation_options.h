@@ -39,16 +39,6 @@ struct GenerationOptions {
   std::string cache_salt;
 };
 
-// From generation_config.json: used where a client says nothing.
-struct GenerationDefaults {
-  std::optional<double> temperature;
-  std::optional<double> top_p;
-  std::optional<int64_t> top_k;
-  std::optional<double> min_p;
-  std::optional<double> repetition_penalty;
-  std::optional<int64_t> max_new_tokens;
-};
-
 // Bounds on what one request may cost, applied before anything is allocated for it.
 struct RequestLimits {
   int64_t max_model_len = 0;  // tokens: prompt + output

@@ -39,7 +39,7 @@ Checked<void> check_count(size_t count, int64_t most, const char* name) {
 }
 
 Checked<void> set_numbers(const GenerationOptions& o,
-                          const GenerationDefaults& d,
+                          const model::GenerationDefaults& d,
                           engine::SamplingParams& p) {
   const double temperature = o.temperature.value_or(d.temperature.value_or(1.0));
   TANDEM_ASSIGN(
@@ -75,7 +75,7 @@ Checked<void> set_numbers(const GenerationOptions& o,
 }
 
 Checked<void> set_lengths(const GenerationOptions& o,
-                          const GenerationDefaults& d,
+                          const model::GenerationDefaults& d,
                           int64_t room,
                           std::optional<int64_t> default_max_tokens,
                           engine::SamplingParams& p) {
@@ -149,7 +149,7 @@ Checked<void> check_stop_strings(const GenerationOptions& o, const RequestLimits
 }  // namespace
 
 Checked<ValidatedOptions> validate_options(const GenerationOptions& options,
-                                           const GenerationDefaults& defaults,
+                                           const model::GenerationDefaults& defaults,
                                            const RequestLimits& limits,
                                            int64_t prompt_tokens,
                                            std::optional<int64_t> default_max_tokens) {

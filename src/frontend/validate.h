@@ -8,6 +8,7 @@
 #include "engine/request.h"
 #include "frontend/generation_options.h"
 #include "frontend/request_error.h"
+#include "model/config.h"
 
 namespace tandem::frontend {
 
@@ -23,7 +24,7 @@ struct ValidatedOptions {
 // `prompt_tokens`: length after truncation. `default_max_tokens`: 16 for completions, none (to the
 // end of the context) for chat. max_tokens beyond the context's rest is cut to it.
 Checked<ValidatedOptions> validate_options(const GenerationOptions& options,
-                                           const GenerationDefaults& defaults,
+                                           const model::GenerationDefaults& defaults,
                                            const RequestLimits& limits,
                                            int64_t prompt_tokens,
                                            std::optional<int64_t> default_max_tokens);

@@ -10,7 +10,7 @@ namespace {
 const RequestLimits kLimits{.max_model_len = 100, .vocabulary = 50};
 
 Checked<ValidatedOptions> validate(const GenerationOptions& options,
-                                   const GenerationDefaults& defaults = {}) {
+                                   const model::GenerationDefaults& defaults = {}) {
   return validate_options(options, defaults, kLimits, 10, 16);
 }
 
@@ -30,7 +30,7 @@ TEST(Validate, DefaultsAreVllms) {
 }
 
 TEST(Validate, ModelDefaultsStandInForSilence) {
-  const GenerationDefaults defaults{.temperature = 0.6, .top_p = 0.95};
+  const model::GenerationDefaults defaults{.temperature = 0.6, .top_p = 0.95};
   EXPECT_FLOAT_EQ(validate({}, defaults).value().sampling.temperature, 0.6f);
   EXPECT_FLOAT_EQ(validate({.temperature = 0.0}, defaults).value().sampling.temperature, 0.0f);
 }

@@ -148,8 +148,10 @@ Expected<Value> repeat(Budget& budget, const Value& value, Int times) {
     const bool all_untrusted = one.untrusted() == std::vector<Range>{{0, one.size()}};
     if (all_untrusted || !one.any_untrusted()) {
       std::string text;
-      text.reserve(unit * static_cast<size_t>(times));
-      for (Int i = 0; i < times; ++i) text += one.text();
+      const size_t total = unit * static_cast<size_t>(times);
+      text.reserve(total);
+      if (total > 0) text = one.text();
+      while (text.size() < total) text.append(text, 0, std::min(text.size(), total - text.size()));
       return make_string(budget, MarkedText(std::move(text), all_untrusted));
     }
     TANDEM_TRY(budget.step(static_cast<uint64_t>(times)));

@@ -101,8 +101,9 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(GoldenTokenizer, PromptsOfTheBundledModel) {
-  const auto expected = test::read_file(test::either(test::source_dir() / "models/expected.json",
-                                                     test::shared_dir() / "model/expected.json"));
+  const auto expected =
+      test::read_file(test::either(test::source_dir() / "tests/golden/tandem_tiny_expected.json",
+                                   test::shared_dir() / "model/expected.json"));
   const auto loaded = test::load_tokenizer("tandem-tiny-v3");
   if (!expected || !loaded) GTEST_SKIP() << "no expected.json";
   const Json json = parse_json(*expected).value();

@@ -91,8 +91,9 @@ TEST(ChatTemplateGolden, Cases) {
 
 // The bundled model's template, and the ids of its prompts through marked text.
 TEST(ChatTemplateGolden, PromptsOfTheBundledModel) {
-  const auto expected = test::read_file(test::either(test::source_dir() / "models/expected.json",
-                                                     test::shared_dir() / "model/expected.json"));
+  const auto expected =
+      test::read_file(test::either(test::source_dir() / "tests/golden/tandem_tiny_expected.json",
+                                   test::shared_dir() / "model/expected.json"));
   const auto loaded = test::load_tokenizer("tandem-tiny-v3");
   if (!expected || !loaded) GTEST_SKIP() << "no expected.json";
   const auto chat = ChatTemplate::parse(loaded->config.chat_template("default").value());

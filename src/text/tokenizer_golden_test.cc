@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+
 #include "text/detokenizer.h"
 #include "text/text_test_data.h"
 #include "text/tokenizer.h"
@@ -36,7 +38,10 @@ std::string case_file(const std::string& name) {
 TEST_P(GoldenTokenizer, EncodesAndDecodes) {
   const auto all = cases(case_file(GetParam()));
   if (all.empty()) GTEST_SKIP() << "no cases";
+  int encoded = 0;
   for (const OrderedJson& c : all) {
+    if (c.contains("deltas") || c.contains("text_keep")) continue;
+    ++encoded;
     const auto text = c.at("text").get<std::string>();
     const auto ids = c.at("ids").get<Ids>();
     const auto with_special = c.contains("ids_special") ? c["ids_special"].get<Ids>() : ids;
@@ -47,7 +52,8 @@ TEST_P(GoldenTokenizer, EncodesAndDecodes) {
     ASSERT_EQ(tokenizer().decode(with_special, true), c.value("decode_skip", text));
     ASSERT_EQ(tokenizer().decode(with_special, false), c.value("decode_keep", text));
   }
-  RecordProperty("cases", static_cast<int>(all.size()));
+  std::printf("%d strings\n", encoded);
+  EXPECT_GT(encoded, 400);
 }
 
 TEST_P(GoldenTokenizer, Detokenizes) {
@@ -95,8 +101,9 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(GoldenTokenizer, PromptsOfTheBundledModel) {
-  const auto expected = test::read_file(test::either(test::source_dir() / "models/expected.json",
-                                                     test::shared_dir() / "model/expected.json"));
+  const auto expected =
+      test::read_file(test::either(test::source_dir() / "tests/golden/tandem_tiny_expected.json",
+                                   test::shared_dir() / "model/expected.json"));
   const auto loaded = test::load_tokenizer("tandem-tiny-v3");
   if (!expected || !loaded) GTEST_SKIP() << "no expected.json";
   const Json json = parse_json(*expected).value();

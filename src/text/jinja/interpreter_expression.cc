@@ -8,7 +8,6 @@
 #include "text/jinja/interpreter.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
-#include "text/jinja/text_ops.h"
 
 namespace tandem::text::jinja {
 
@@ -87,25 +86,21 @@ Expected<Value> Interpreter::evaluate_name(const Expr& expr, Scope& scope) {
 }
 
 Expected<Value> Interpreter::evaluate_concat(const Expr& expr, Scope& scope) {
-  TANDEM_ASSIGN(const std::vector<Value> values, evaluate_all(expr.parts, scope));
-  const bool html_safe = std::any_of(values.begin(), values.end(), [](const Value& value) {
-    return value.string() != nullptr && value.string()->html_safe;
-  });
   MarkedText text;
-  for (const Value& value : values) {
+  for (const ExprPtr& part : expr.parts) {
+    TANDEM_ASSIGN(const Value value, evaluate(*part, scope));
     TANDEM_TRY(budget_.step_bytes(value.text().size()));
-    const String* string = value.string();
-    if (string != nullptr && (!html_safe || string->html_safe)) {
+    if (const String* string = value.string()) {
       text.append(string->text);
     } else {
       TANDEM_ASSIGN(const MarkedText shown, str(budget_, value));
-      text.append(html_safe ? escape_html(shown) : shown);
+      text.append(shown);
     }
     if (text.size() > budget_.limits().max_live_bytes) {
       return fail_value("needs more than {} bytes of memory", budget_.limits().max_live_bytes);
     }
   }
-  return make_string(budget_, std::move(text), html_safe);
+  return make_string(budget_, std::move(text));
 }
 
 Expected<Value> Interpreter::evaluate_chain(const Expr& expr, Scope& scope) {

@@ -144,8 +144,19 @@ Expected<Value> repeat(Budget& budget, const Value& value, Int times) {
   if (unit == 0) times = std::min<Int>(times, 1);
   TANDEM_TRY(budget.step_bytes(unit * static_cast<size_t>(times)));
   if (string != nullptr) {
+    const MarkedText& one = string->text;
+    const bool all_untrusted = one.untrusted() == std::vector<Range>{{0, one.size()}};
+    if (all_untrusted || !one.any_untrusted()) {
+      std::string text;
+      const size_t total = unit * static_cast<size_t>(times);
+      text.reserve(total);
+      if (total > 0) text = one.text();
+      while (text.size() < total) text.append(text, 0, std::min(text.size(), total - text.size()));
+      return make_string(budget, MarkedText(std::move(text), all_untrusted));
+    }
+    TANDEM_TRY(budget.step(static_cast<uint64_t>(times)));
     MarkedText text;
-    for (Int i = 0; i < times; ++i) text.append(string->text);
+    for (Int i = 0; i < times; ++i) text.append(one);
     return make_string(budget, std::move(text));
   }
   const Sequence& sequence = *value.sequence();

@@ -36,7 +36,7 @@ class Value;
 struct String {
   MarkedText text;
   size_t code_points = 0;
-  // Marked by the filters `safe` and `escape`: text joined to it by + or ~ is HTML-escaped, as
+  // Marked by the filters `safe` and `escape`: text added to it by + is HTML-escaped, as
   // Jinja2 does even without autoescape. (Its methods give plain text here.)
   bool html_safe = false;
   Budget* budget = nullptr;  // null: a constant of the template

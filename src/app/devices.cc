@@ -48,6 +48,7 @@ Expected<bool> wants_second_device(const std::string& flag) {
 
 std::vector<kernels::DeviceRef> Devices::refs() const {
   std::vector<kernels::DeviceRef> out;
+  out.reserve(owned.size());
   for (const kernels::OwnedDevice& device : owned) out.push_back(device.ref());
   return out;
 }

@@ -14,13 +14,12 @@
 namespace {
 
 int run(int argc, char** argv) {
-  using namespace tandem;
   CLI::App program{"tandem: serves DeepSeek models on CPUs and GPUs, with the OpenAI API",
                    "tandem"};
-  program.set_version_flag("--version", fmt::format("tandem {}", app::kVersion));
-  app::ServeOptions options;
+  program.set_version_flag("--version", fmt::format("tandem {}", tandem::app::kVersion));
+  tandem::app::ServeOptions options;
   CLI::App* serve = program.add_subcommand("serve", "Serve a model over HTTP");
-  app::add_serve_options(*serve, options);
+  tandem::app::add_serve_options(*serve, options);
   try {
     program.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {
@@ -38,7 +37,7 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "tandem: which command? See tandem --help\n");
     return 1;
   }
-  const auto result = app::serve_command(options);
+  const auto result = tandem::app::serve_command(options);
   if (!result) {
     fmt::print(stderr, "tandem: {}\n", result.error().to_line());
     return 1;

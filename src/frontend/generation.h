@@ -51,7 +51,7 @@ class Generation final : public engine::EventSink,
 
  private:
   struct Choice {
-    Choice(const GenerationSetup& setup);
+    explicit Choice(const GenerationSetup& setup);
     text::Detokenizer detokenizer;
     StopMatcher matcher;
     int32_t tokens = 0;

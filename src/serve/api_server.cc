@@ -69,7 +69,7 @@ struct ApiServer::Handlers {
   // `work` gets the parsed body; an error that it returns is the answer.
   template <class Work>
   net::Handler json_handler(Work work) {
-    return [this, work](net::Request request, net::ResponseWriter writer) {
+    return [this, work](const net::Request& request, net::ResponseWriter writer) {
       if (!is_json(request)) {
         writer.respond(error_response(415, "the content type must be application/json"));
         return;
@@ -182,24 +182,25 @@ net::Router ApiServer::Handlers::routes() {
   router.add("POST", "/v1/completions", json_handler(&Handlers::completions));
   router.add("POST", "/tokenize", json_handler(&Handlers::tokenize));
   router.add("POST", "/detokenize", json_handler(&Handlers::detokenize));
-  router.add("GET", "/v1/models", [facts](net::Request, net::ResponseWriter writer) {
+  router.add("GET", "/v1/models", [facts](const net::Request&, net::ResponseWriter writer) {
     writer.respond(json_response(200, model_list(facts)));
   });
-  router.add(
-      "GET", "/v1/models/{id...}", [facts](net::Request request, net::ResponseWriter writer) {
-        writer.respond(model_card_response(facts, std::string(request.path_param("id"))));
-      });
-  router.add("GET", "/health", [this](net::Request, net::ResponseWriter writer) {
+  router.add("GET",
+             "/v1/models/{id...}",
+             [facts](const net::Request& request, net::ResponseWriter writer) {
+               writer.respond(model_card_response(facts, std::string(request.path_param("id"))));
+             });
+  router.add("GET", "/health", [this](const net::Request&, net::ResponseWriter writer) {
     writer.respond(healthy() ? net::Response{}
                              : error_response(503, "the engine does not make progress"));
   });
-  router.add("GET", "/ready", [this](net::Request, net::ResponseWriter writer) {
+  router.add("GET", "/ready", [this](const net::Request&, net::ResponseWriter writer) {
     const bool ready = !draining && healthy();
     writer.respond(
         ready ? net::Response{}
               : error_response(503, draining ? "the server is shutting down" : "not ready"));
   });
-  router.add("GET", "/version", [this](net::Request, net::ResponseWriter writer) {
+  router.add("GET", "/version", [this](const net::Request&, net::ResponseWriter writer) {
     writer.respond(json_response(200, OrderedJson{{"version", config.version}}));
   });
   return router;

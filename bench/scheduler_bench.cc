@@ -1,4 +1,5 @@
-// The engine thread's own cost of a step: plan, apply and batch, results. Nothing is computed.
+// The engine thread's own cost of a step: plan, apply and batch, results. Nothing is computed. With
+// drafts a step gives up to four tokens a sequence, so that its cost is that of so many.
 
 #include <benchmark/benchmark.h>
 
@@ -10,6 +11,20 @@ namespace {
 class NullSink final : public EventSink {
  public:
   void on_event(TokenEvent event) override { benchmark::DoNotOptimize(event.token); }
+};
+
+constexpr int32_t kToken = 5;
+
+// Guesses that are all right, or all wrong.
+class ConstantDrafts final : public DraftSource {
+ public:
+  explicit ConstantDrafts(int32_t token) : token_(token) {}
+  void propose(const DraftQuery& query, std::vector<int32_t>& drafts) noexcept override {
+    drafts.resize(static_cast<size_t>(query.most), token_);
+  }
+
+ private:
+  const int32_t token_;
 };
 
 EngineConfig bench_config(int32_t sequences) {
@@ -34,11 +49,12 @@ Request bench_request(int64_t number, const std::shared_ptr<EventSink>& sink) {
   return request;
 }
 
-void steady_decode(benchmark::State& bench, bool whole) {
+void steady_decode(benchmark::State& bench, bool whole, DraftSource* drafts = nullptr) {
   const auto sequences = static_cast<int32_t>(bench.range(0));
-  const EngineConfig config = bench_config(sequences);
+  EngineConfig config = bench_config(sequences);
+  if (drafts != nullptr) config.max_drafts = 3;
   auto hasher = kv::PrefixHasher::create({}).value();
-  EngineState state(config, hasher.clone().value(), false);
+  EngineState state(config, hasher.clone().value(), false, 0, drafts);
   const std::shared_ptr<EventSink> sink = std::make_shared<NullSink>();
   int64_t number = 0;
   model::StepResult result;
@@ -50,7 +66,7 @@ void steady_decode(benchmark::State& bench, bool whole) {
   };
   const auto results = [&] {
     result.rows.resize(static_cast<size_t>(state.batch().rows()));
-    for (auto& row : result.rows) row.id = 5;
+    for (auto& row : result.rows) row.id = kToken;
     state.collected(result, {});
   };
   fill();
@@ -72,8 +88,19 @@ void steady_decode(benchmark::State& bench, bool whole) {
 void schedule_decode(benchmark::State& bench) { steady_decode(bench, false); }
 void whole_step(benchmark::State& bench) { steady_decode(bench, true); }
 
+void whole_step_drafts_accepted(benchmark::State& bench) {
+  ConstantDrafts drafts(kToken);
+  steady_decode(bench, true, &drafts);
+}
+void whole_step_drafts_rejected(benchmark::State& bench) {
+  ConstantDrafts drafts(kToken + 1);
+  steady_decode(bench, true, &drafts);
+}
+
 BENCHMARK(schedule_decode)->Arg(1)->Arg(32)->Arg(256)->Unit(benchmark::kMicrosecond);
 BENCHMARK(whole_step)->Arg(1)->Arg(32)->Arg(256)->Unit(benchmark::kMicrosecond);
+BENCHMARK(whole_step_drafts_accepted)->Arg(1)->Arg(32)->Arg(256)->Unit(benchmark::kMicrosecond);
+BENCHMARK(whole_step_drafts_rejected)->Arg(1)->Arg(32)->Arg(256)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace tandem::engine

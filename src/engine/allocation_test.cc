@@ -34,7 +34,18 @@ class CountingSink final : public EventSink {
   int64_t tokens_ = 0;
 };
 
-TEST(Allocation, DecodingTakesNone) {
+// Right as long as the draws below count up.
+class CountingUp final : public DraftSource {
+ public:
+  void propose(const DraftQuery& query, std::vector<int32_t>& drafts) noexcept override {
+    for (int32_t i = 1; i <= query.most; ++i) drafts.push_back(next_token(query.tokens.back(), i));
+  }
+  static int32_t next_token(int32_t token, int32_t further) {
+    return token < 8 ? 7 + further : 8 + (token - 8 + further) % 100;
+  }
+};
+
+void decode(int32_t max_drafts) {
   EngineConfig config;
   config.blocks = 256;
   config.block_tokens = 16;
@@ -45,7 +56,9 @@ TEST(Allocation, DecodingTakesNone) {
   config.max_num_seqs = 16;
   config.max_num_batched_tokens = 512;
   auto hasher = kv::PrefixHasher::create({}).value();
-  EngineState state(config, hasher.clone().value(), false);
+  config.max_drafts = max_drafts;
+  CountingUp drafts;
+  EngineState state(config, hasher.clone().value(), false, 0, &drafts);
   auto sink = std::make_shared<CountingSink>();
   for (int i = 0; i < 8; ++i) {
     Request request;
@@ -60,19 +73,31 @@ TEST(Allocation, DecodingTakesNone) {
   }
   model::StepResult result;
   long counted = 0;
-  for (int step = 0; step < 400; ++step) {
+  for (int step = 0; step < 400 && !state.idle(); ++step) {
     const long before = allocations;
     state.plan({});
     ASSERT_TRUE(state.apply({}));
     result.rows.resize(static_cast<size_t>(state.batch().rows()));
-    for (auto& row : result.rows) row.id = 8 + step % 100;
+    // The token of the row, plus one; now and then another.
+    for (size_t r = 0; r < result.rows.size(); ++r) {
+      const auto token_row = static_cast<size_t>(state.batch().logits_rows[r]);
+      result.rows[r].id = CountingUp::next_token(state.batch().token_ids[token_row],
+                                                 1 + (step * 5 + int(r)) % 7 / 6);
+    }
     state.collected(result, {});
-    if (step > 2 && step < 399) counted += allocations - before;
+    if (step > 2 && state.counters().finished_length == 0) counted += allocations - before;
+  }
+  if (max_drafts > 0) {
+    EXPECT_GT(state.counters().accepted_tokens, 100u);
+    EXPECT_LT(state.counters().accepted_tokens, state.counters().draft_tokens);
   }
   EXPECT_EQ(counted, 0);
   EXPECT_EQ(sink->tokens_, 8 * 400);
   EXPECT_TRUE(state.idle());
 }
+
+TEST(Allocation, DecodingTakesNone) { decode(0); }
+TEST(Allocation, DecodingWithDraftsTakesNone) { decode(4); }
 
 }  // namespace
 }  // namespace tandem::engine

@@ -12,7 +12,8 @@ void BatchBuilder::reserve(model::Batch& batch) const {
   const auto tokens = static_cast<size_t>(config_.max_num_batched_tokens);
   const auto sequences =
       static_cast<size_t>(std::min(config_.max_num_seqs, config_.max_num_batched_tokens));
-  const auto rows = sequences + static_cast<size_t>(config_.max_prompt_logprob_rows);
+  const auto draws = std::min(tokens, sequences * (1 + static_cast<size_t>(config_.max_drafts)));
+  const auto rows = draws + static_cast<size_t>(config_.max_prompt_logprob_rows);
   const auto stride = static_cast<size_t>((config_.length_limit() + config_.block_tokens - 1) /
                                           config_.block_tokens);
   batch.token_ids.reserve(tokens);
@@ -39,13 +40,22 @@ void BatchBuilder::build(std::vector<StepRows>& rows, model::Batch& batch) const
   add_block_tables(rows, batch);
 }
 
+int32_t BatchBuilder::token_at(const StepRows& rows, int32_t position) {
+  const Sequence& sequence = *rows.sequence;
+  const int32_t beyond = position - sequence.known();
+  if (beyond < 0) return sequence.tokens[static_cast<size_t>(position)];
+  if (sequence.placeholders == 0) {
+    TANDEM_CHECK(beyond < rows.drafts);
+    return sequence.drafts[static_cast<size_t>(beyond)];
+  }
+  TANDEM_CHECK(beyond == 0 && sequence.sample_row >= 0);
+  return ~sequence.sample_row;
+}
+
 void BatchBuilder::add_tokens(const StepRows& rows, model::Batch& batch) const {
   const Sequence& sequence = *rows.sequence;
   for (int32_t p = rows.start; p < rows.start + rows.count; ++p) {
-    const bool placeholder = p >= sequence.known();
-    TANDEM_CHECK(!placeholder || (p == sequence.known() && sequence.sample_row >= 0));
-    batch.token_ids.push_back(placeholder ? ~sequence.sample_row
-                                          : sequence.tokens[static_cast<size_t>(p)]);
+    batch.token_ids.push_back(token_at(rows, p));
     batch.positions.push_back(p);
     const int64_t block = sequence.blocks[static_cast<size_t>(p / config_.block_tokens)];
     const int64_t slot =
@@ -84,12 +94,17 @@ void BatchBuilder::add_logits_rows(StepRows& rows, int32_t first_row, model::Bat
   rows.sample_row = -1;
   if (!rows.samples) return;
   rows.sample_row = batch.rows();
-  batch.logits_rows.push_back(first_row + rows.count - 1);
-  sequence.sampling.append_row(sequence.output(),
-                               sequence.output_count() + sequence.placeholders,
-                               sequence.choice,
-                               sequence.length(),
-                               batch);
+  const std::span<const int32_t> drafts(sequence.drafts);
+  for (int32_t i = 0; i <= rows.drafts; ++i) {
+    batch.logits_rows.push_back(first_row + rows.count - 1 - rows.drafts + i);
+    sequence.sampling.append_row(
+        {.output = sequence.output(),
+         .drafts = drafts.first(static_cast<size_t>(i)),
+         .output_count = sequence.output_count() + sequence.placeholders + i,
+         .choice = sequence.choice,
+         .position = sequence.length() + i},
+        batch);
+  }
 }
 
 void BatchBuilder::add_block_tables(const std::vector<StepRows>& rows, model::Batch& batch) const {

@@ -12,6 +12,7 @@ namespace {
 constexpr int32_t kMaxBlocks = 1 << 28;
 constexpr int32_t kMaxBlockTokens = 1 << 10;
 constexpr int32_t kMaxCount = 1 << 24;
+constexpr int32_t kMaxDrafts = 1 << 8;
 
 Expected<void> in_range(const char* name, int64_t value, int64_t low, int64_t high) {
   if (value < low || value > high)
@@ -71,6 +72,7 @@ Expected<void> EngineConfig::validate() const {
   TANDEM_TRY(in_range("max_queue", max_queue, 1, kMaxCount));
   TANDEM_TRY(in_range("max_choices", max_choices, 1, 1 << 16));
   TANDEM_TRY(in_range("max_top_logprobs", max_top_logprobs, 0, vocabulary));
+  TANDEM_TRY(in_range("max_drafts", max_drafts, 0, kMaxDrafts));
   TANDEM_TRY(in_range("block_event_capacity", block_event_capacity, 0, kMaxCount));
   TANDEM_TRY(in_range("KV pool tokens", length_limit(), 2, kMaxCount));
   TANDEM_TRY(in_range("mla_expand_from", form.expand_from, 0, kMaxCount));

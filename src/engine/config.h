@@ -50,6 +50,7 @@ struct EngineConfig {
   int32_t max_queue = 1024;               // requests that wait for their first step
   int32_t max_choices = 128;
   int32_t max_top_logprobs = 20;
+  int32_t max_drafts = 0;  // guesses a sequence and step; 0 = the draft source is not asked
   bool prefix_caching = true;
   std::optional<kv::PrefixKey> prefix_key;  // none: random, names are this process's own
   std::string fingerprint;                  // model and KV layout; part of every block's name

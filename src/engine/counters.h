@@ -38,6 +38,9 @@ struct EngineCounters {
   uint64_t prompt_tokens = 0;  // of requests at their first admission, cached ones too
   uint64_t generation_tokens = 0;
   uint64_t computed_tokens = 0;  // rows launched
+  uint64_t drafts = 0;           // entries of steps that had rows of guesses
+  uint64_t draft_tokens = 0;     // guesses launched
+  uint64_t accepted_tokens = 0;  // of those, the ones that the sampler drew as well
   uint64_t preemptions = 0;
   uint64_t swaps_out = 0;  // of the preemptions, those to the host
   uint64_t swaps_in = 0;

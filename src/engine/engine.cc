@@ -16,7 +16,8 @@ constexpr int32_t kMaxEmptyRounds = 4;
 
 Expected<std::unique_ptr<Engine>> Engine::create(EngineConfig config,
                                                  std::unique_ptr<Executor> executor,
-                                                 const Clock& clock) {
+                                                 const Clock& clock,
+                                                 std::unique_ptr<DraftSource> drafts) {
   TANDEM_TRY(config.validate());
   const int32_t depth = executor->depth();
   if (depth < 1 || depth > 2)
@@ -28,18 +29,25 @@ Expected<std::unique_ptr<Engine>> Engine::create(EngineConfig config,
     TANDEM_ASSIGN(key, kv::random_prefix_key());
   }
   TANDEM_ASSIGN(const kv::PrefixHasher hasher, kv::PrefixHasher::create(key));
-  return std::unique_ptr<Engine>(new Engine(std::move(config), std::move(executor), clock, hasher));
+  return std::unique_ptr<Engine>(
+      new Engine(std::move(config), std::move(executor), clock, hasher, std::move(drafts)));
 }
 
 Engine::Engine(EngineConfig config,
                std::unique_ptr<Executor> executor,
                const Clock& clock,
-               const kv::PrefixHasher& hasher)
+               const kv::PrefixHasher& hasher,
+               std::unique_ptr<DraftSource> drafts)
     : config_(std::move(config)),
       executor_(std::move(executor)),
+      drafts_(std::move(drafts)),
       clock_(clock),
       hasher_(hasher.clone().value()),
-      state_(config_, hasher.clone().value(), executor_->copies_blocks(), executor_->host_blocks()),
+      state_(config_,
+             hasher.clone().value(),
+             executor_->copies_blocks(),
+             executor_->host_blocks(),
+             drafts_.get()),
       depth_(executor_->depth()) {
   published_ = state_.counters();
   published_.last_step = clock_.now();

@@ -29,10 +29,12 @@ namespace tandem::engine {
 
 class Engine {
  public:
-  // Starts the thread. `clock` outlives the engine.
+  // Starts the thread. `clock` outlives the engine. `drafts`: none, or asked if config.max_drafts
+  // > 0.
   static Expected<std::unique_ptr<Engine>> create(EngineConfig config,
                                                   std::unique_ptr<Executor> executor,
-                                                  const Clock& clock);
+                                                  const Clock& clock,
+                                                  std::unique_ptr<DraftSource> drafts = nullptr);
   ~Engine();  // drain(), with no time to wait
 
   Engine(const Engine&) = delete;
@@ -67,7 +69,8 @@ class Engine {
   Engine(EngineConfig config,
          std::unique_ptr<Executor> executor,
          const Clock& clock,
-         const kv::PrefixHasher& hasher);
+         const kv::PrefixHasher& hasher,
+         std::unique_ptr<DraftSource> drafts);
 
   void run();
   bool receive();
@@ -80,6 +83,7 @@ class Engine {
 
   const EngineConfig config_;
   const std::unique_ptr<Executor> executor_;
+  const std::unique_ptr<DraftSource> drafts_;
   const Clock& clock_;
   const kv::PrefixHasher hasher_;  // cloned by submitting threads
 

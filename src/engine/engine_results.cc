@@ -35,13 +35,25 @@ void EngineState::fail_flight(Flight& flight, const Error& error) {
   reap();
 }
 
-bool EngineState::rows_valid(const StepRows& rows, const model::StepResult& result) const {
+bool EngineState::row_valid(int32_t row, const model::StepResult& result) const {
+  const kernels::SampleResult& sampled = result.rows[static_cast<size_t>(row)];
+  return sampled.invalid == 0 && sampled.id >= 0 && sampled.id < config_.vocabulary;
+}
+
+bool EngineState::prompt_rows_valid(const StepRows& rows, const model::StepResult& result) const {
   const int32_t prompt_rows = rows.prompt_rows_end - rows.prompt_rows_begin;
   for (int32_t i = 0; i < prompt_rows; ++i)
     if (result.rows[static_cast<size_t>(rows.first_prompt_row + i)].invalid != 0) return false;
-  if (rows.sample_row < 0) return true;
-  const kernels::SampleResult& sampled = result.rows[static_cast<size_t>(rows.sample_row)];
-  return sampled.invalid == 0 && sampled.id >= 0 && sampled.id < config_.vocabulary;
+  return true;
+}
+
+void EngineState::fail_corrupted(LiveRequest& request) {
+  ++counters_.corrupted;
+  fail_request(request,
+               {ErrorCode::kInternal,
+                "the model gave no valid probabilities for this request",
+                "see the counter of corrupted requests"},
+               /*distrust=*/true);
 }
 
 void EngineState::collected(const model::StepResult& result, TimePoint now) {
@@ -58,32 +70,81 @@ void EngineState::collected(const model::StepResult& result, TimePoint now) {
   counters_.consecutive_device_failures = 0;
   measure_step(flight, now);
   for (const StepRows& rows : flight.rows) {
-    Sequence& sequence = *rows.sequence;
-    --sequence.in_flight;
-    if (sequence.state == SequenceState::kFinished) continue;
-    if (!rows_valid(rows, result)) {
-      ++counters_.corrupted;
-      fail_request(*sequence.request,
-                   {ErrorCode::kInternal,
-                    "the model gave no valid probabilities for this request",
-                    "see the counter of corrupted requests"},
-                   /*distrust=*/true);
-      continue;
-    }
-    if (rows.prompt_rows_end > rows.prompt_rows_begin) take_prompt_rows(rows, result);
-    const bool holds = rows.hold == sequence.hold;
-    if (holds) sequence.collected = rows.start + rows.count;
-    if (rows.sample_row >= 0) {
-      sequence.tokens.push_back(result.rows[static_cast<size_t>(rows.sample_row)].id);
-      --sequence.placeholders;
-      sequence.sampling.add_output(sequence.tokens.back());
-    }
-    if (holds) store_blocks(sequence);
-    if (sequence.choice == 0 && sequence.collected >= sequence.prompt_length())
-      sequence.request->prompt_ready = true;
-    if (rows.sample_row >= 0) take_token(sequence, rows.sample_row, result);
+    --rows.sequence->in_flight;
+    if (rows.sequence->state != SequenceState::kFinished) take_rows(rows, result);
   }
   reap();
+}
+
+void EngineState::take_rows(const StepRows& rows, const model::StepResult& result) {
+  Sequence& sequence = *rows.sequence;
+  if (!prompt_rows_valid(rows, result) ||
+      (rows.sample_row >= 0 && !row_valid(rows.sample_row, result))) {
+    fail_corrupted(*sequence.request);
+    return;
+  }
+  if (rows.prompt_rows_end > rows.prompt_rows_begin) take_prompt_rows(rows, result);
+  if (rows.sample_row >= 0) {
+    take_draws(rows, result);
+  } else if (rows.hold == sequence.hold) {
+    note_collected(sequence, rows.start + rows.count);
+  }
+}
+
+// Token by token, as if each draft's row had been a step of its own: the first draw that is not the
+// draft behind it ends the run. Rows behind it mean nothing, whatever they hold, and are computed
+// again over the same slots.
+void EngineState::take_draws(const StepRows& rows, const model::StepResult& result) {
+  Sequence& sequence = *rows.sequence;
+  --sequence.placeholders;
+  sequence.drafts_in_flight = 0;
+  const int32_t certain = rows.start + rows.count - rows.drafts;
+  for (int32_t i = 0; i <= rows.drafts; ++i) {
+    const int32_t row = rows.sample_row + i;
+    if (!row_valid(row, result)) {
+      fail_corrupted(*sequence.request);
+      return;
+    }
+    const int32_t token = result.rows[static_cast<size_t>(row)].id;
+    sequence.tokens.push_back(token);
+    sequence.sampling.add_output(token);
+    const bool accepted = i < rows.drafts && sequence.drafts[static_cast<size_t>(i)] == token;
+    if (accepted) ++counters_.accepted_tokens;
+    if (rows.hold == sequence.hold) note_collected(sequence, certain + i);
+    take_token(sequence, row, result);
+    if (sequence.state == SequenceState::kFinished) return;
+    if (!accepted) break;
+  }
+  // The roll back. A sequence that was preempted meanwhile has no rows, or has them on the host.
+  if (rows.drafts > 0) sequence.computed = std::min(sequence.computed, sequence.known() - 1);
+  ask_for_drafts(sequence);
+}
+
+// The first `rows` rows are written and right.
+void EngineState::note_collected(Sequence& sequence, int32_t rows) {
+  sequence.collected = rows;
+  store_blocks(sequence);
+  if (sequence.choice == 0 && sequence.collected >= sequence.prompt_length())
+    sequence.request->prompt_ready = true;
+}
+
+void EngineState::ask_for_drafts(Sequence& sequence) {
+  sequence.drafts.clear();
+  if (draft_source_ == nullptr || sequence.state != SequenceState::kRunning) return;
+  // The last token that fits is drawn by the row before it.
+  const int32_t most = std::min(config_.max_drafts, sequence.max_length - 1 - sequence.length());
+  if (most <= 0) return;
+  draft_source_->propose({.request = sequence.request->request.id,
+                          .choice = sequence.choice,
+                          .prompt_length = sequence.prompt_length(),
+                          .tokens = sequence.tokens,
+                          .most = most},
+                         sequence.drafts);
+  if (sequence.drafts.size() > static_cast<size_t>(most))
+    sequence.drafts.resize(static_cast<size_t>(most));
+  const auto wrong = std::ranges::find_if(
+      sequence.drafts, [this](int32_t id) { return id < 0 || id >= config_.vocabulary; });
+  sequence.drafts.erase(wrong, sequence.drafts.end());
 }
 
 void EngineState::take_prompt_rows(const StepRows& rows, const model::StepResult& result) {
@@ -241,9 +302,27 @@ void EngineState::measure_step(const Flight& flight, TimePoint now) {
   counters_.step_time_sum += time;
   // What recomputing costs: steps that are prompts for the most part.
   const auto sequences = static_cast<int32_t>(flight.rows.size());
-  if (flight.tokens < 4 * sequences || time.count() <= 0) return;
+  if (flight.tokens - flight.drafts < 4 * sequences || time.count() <= 0) return;
   const double sample = static_cast<double>(time.count()) / flight.tokens;
   costs_.recompute_ns_per_token = smoothed(costs_.recompute_ns_per_token, sample);
+}
+
+// Rows that a sequence may have had when its last step was launched.
+int32_t EngineState::rows_with_drafts(const Sequence& sequence) const {
+  if (draft_source_ == nullptr) return 0;
+  return std::min(sequence.known() + config_.max_drafts, sequence.max_length - 1);
+}
+
+bool EngineState::drafts_consistent(const Sequence& s) const {
+  if (s.placeholders < 0 || s.placeholders > 1 || s.drafts_in_flight < 0) return false;
+  if (s.drafts.size() > static_cast<size_t>(config_.max_drafts)) return false;
+  if (s.drafts_in_flight > 0)
+    return s.placeholders == 1 && s.in_flight == 1 &&
+           s.drafts.size() == static_cast<size_t>(s.drafts_in_flight) &&
+           s.computed <= s.known() + s.drafts_in_flight &&
+           s.known() + s.drafts_in_flight < s.max_length;
+  return s.computed <= s.length() &&
+         (s.drafts.empty() || s.length() + static_cast<int32_t>(s.drafts.size()) < s.max_length);
 }
 
 bool EngineState::consistent() const {
@@ -256,14 +335,16 @@ bool EngineState::consistent() const {
   if (!sorted(running_) || !sorted(waiting_)) return false;
   for (const Sequence* s : waiting_)
     if (s->state != SequenceState::kWaiting || !s->blocks.empty() ||
-        (s->swap == SwapState::kNone && s->computed != 0))
+        (s->swap == SwapState::kNone && s->computed != 0) || !drafts_consistent(*s) ||
+        (s->drafts_in_flight == 0 && !s->drafts.empty()))
       return false;
   for (const Sequence* s : running_) {
     const int32_t held = static_cast<int32_t>(s->blocks.size());
-    if (s->state != SequenceState::kRunning || s->computed > s->length() ||
-        s->collected > s->computed || s->placeholders < 0 || s->placeholders > 1 ||
+    // Blocks that rejected drafts had stay for the tokens to come.
+    const int32_t most = std::max({s->computed, s->shared, rows_with_drafts(*s)});
+    if (s->state != SequenceState::kRunning || s->collected > s->computed ||
         s->length() > s->max_length || held < blocks_.blocks_for(s->computed) ||
-        held > blocks_.blocks_for(std::max(s->computed, s->shared)))
+        held > blocks_.blocks_for(most) || !drafts_consistent(*s))
       return false;
     for (const kv::BlockId block : s->blocks) ++references[static_cast<size_t>(block)];
   }

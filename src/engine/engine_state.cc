@@ -48,7 +48,8 @@ Expected<std::unique_ptr<LiveRequest>> make_live_request(const EngineConfig& con
 EngineState::EngineState(const EngineConfig& config,
                          kv::PrefixHasher hasher,
                          bool copies_blocks,
-                         int32_t host_blocks)
+                         int32_t host_blocks,
+                         DraftSource* drafts)
     : config_(config),
       budgets_{.max_num_batched_tokens = config.max_num_batched_tokens,
                .max_num_seqs = config.max_num_seqs,
@@ -58,6 +59,7 @@ EngineState::EngineState(const EngineConfig& config,
                // first of them has to be preempted. (vLLM's default watermark.)
                .watermark_blocks = config.blocks / 100},
       copies_blocks_(copies_blocks),
+      draft_source_(config.max_drafts > 0 ? drafts : nullptr),
       hasher_(std::move(hasher)),
       blocks_({.blocks = config.blocks,
                .block_tokens = config.block_tokens,
@@ -182,7 +184,8 @@ void EngineState::gather(std::vector<StepRows>& rows) {
          .count = entry.count,
          .prompt_rows_begin = entry.prompt_rows_begin,
          .prompt_rows_end = entry.prompt_rows_end,
-         .samples = entry.samples});
+         .samples = entry.samples,
+         .drafts = entry.drafts});
 }
 
 bool EngineState::apply(TimePoint now) {
@@ -256,6 +259,7 @@ void EngineState::start(Sequence& sequence, TimePoint now) {
   sequence.hashes.reserve(most / static_cast<size_t>(config_.block_tokens) + 1);
   sequence.hashes.assign(live.hashes.begin(), live.hashes.end());
   sequence.blocks.reserve(static_cast<size_t>(blocks_.blocks_for(sequence.max_length)));
+  if (draft_source_ != nullptr) sequence.drafts.reserve(static_cast<size_t>(config_.max_drafts));
   sequence.sampling.init(live.request.sampling,
                          live.request.eos_ids,
                          live.request.prompt,
@@ -307,6 +311,7 @@ void EngineState::requeue(Sequence& sequence) {
   sequence.collected = 0;
   sequence.shared = 0;
   sequence.offered = 0;
+  if (sequence.drafts_in_flight == 0) sequence.drafts.clear();
   ++sequence.hold;
   ++sequence.preemptions;
   sequence.state = SequenceState::kWaiting;
@@ -316,6 +321,7 @@ void EngineState::requeue(Sequence& sequence) {
 }
 
 void EngineState::remember_step(Flight& flight, TimePoint now) {
+  flight.drafts = 0;
   for (StepRows& rows : flight.rows) {
     Sequence& sequence = *rows.sequence;
     rows.hold = sequence.hold;
@@ -323,7 +329,12 @@ void EngineState::remember_step(Flight& flight, TimePoint now) {
     sequence.prompt_scored = std::max(sequence.prompt_scored, rows.prompt_rows_end);
     ++sequence.in_flight;
     sequence.sample_row = rows.sample_row;
-    if (rows.samples) ++sequence.placeholders;
+    if (!rows.samples) continue;
+    ++sequence.placeholders;
+    sequence.drafts.resize(static_cast<size_t>(rows.drafts));  // the others found no room
+    sequence.drafts_in_flight = rows.drafts;
+    flight.drafts += rows.drafts;
+    if (rows.drafts > 0) ++counters_.drafts;
   }
   flight.logits_rows = batch_.rows();
   flight.tokens = batch_.tokens();
@@ -333,6 +344,7 @@ void EngineState::remember_step(Flight& flight, TimePoint now) {
   if (flight.rows.size() > 1) ++counters_.shared_steps;
   counters_.sequences_per_step.add(flight.rows.size());
   counters_.tokens_per_step.add(static_cast<uint64_t>(batch_.tokens()));
+  counters_.draft_tokens += static_cast<uint64_t>(flight.drafts);
   counters_.computed_tokens += static_cast<uint64_t>(batch_.tokens());
 }
 

@@ -16,6 +16,7 @@
 #include "engine/batch_builder.h"
 #include "engine/config.h"
 #include "engine/counters.h"
+#include "engine/draft_source.h"
 #include "engine/executor.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
@@ -35,11 +36,13 @@ double smoothed(double mean, double sample);
 
 class EngineState {
  public:
-  // `copies_blocks`, `host_blocks`: what the executor can. `config` outlives this object.
+  // `copies_blocks`, `host_blocks`: what the executor can. `config` and `drafts`, which may be
+  // null, outlive this object.
   EngineState(const EngineConfig& config,
               kv::PrefixHasher hasher,
               bool copies_blocks,
-              int32_t host_blocks = 0);
+              int32_t host_blocks = 0,
+              DraftSource* drafts = nullptr);
   ~EngineState();
 
   void add(std::unique_ptr<LiveRequest> request);
@@ -88,6 +91,7 @@ class EngineState {
     std::vector<StepRows> rows;
     int32_t logits_rows = 0;
     int32_t tokens = 0;
+    int32_t drafts = 0;  // of the tokens
     TimePoint launched{};
   };
 
@@ -108,13 +112,21 @@ class EngineState {
   void requeue(Sequence& sequence);
   void measure_step(const Flight& flight, TimePoint now);
   bool transfers_consistent() const;
+  bool drafts_consistent(const Sequence& sequence) const;
+  int32_t rows_with_drafts(const Sequence& sequence) const;
   void gather(std::vector<StepRows>& rows);
   void admit_all(const std::vector<StepRows>& rows, TimePoint now);
   void remember_step(Flight& flight, TimePoint now);
   void fail_flight(Flight& flight, const Error& error);
   void find_next_deadline(TimePoint now);
 
-  bool rows_valid(const StepRows& rows, const model::StepResult& result) const;
+  bool row_valid(int32_t row, const model::StepResult& result) const;
+  bool prompt_rows_valid(const StepRows& rows, const model::StepResult& result) const;
+  void take_rows(const StepRows& rows, const model::StepResult& result);
+  void take_draws(const StepRows& rows, const model::StepResult& result);
+  void note_collected(Sequence& sequence, int32_t rows);
+  void fail_corrupted(LiveRequest& request);
+  void ask_for_drafts(Sequence& sequence);
   void take_prompt_rows(const StepRows& rows, const model::StepResult& result);
   void take_token(Sequence& sequence, int32_t row, const model::StepResult& result);
   void store_blocks(Sequence& sequence);
@@ -128,6 +140,7 @@ class EngineState {
   const EngineConfig& config_;
   Budgets budgets_;
   const bool copies_blocks_;
+  DraftSource* const draft_source_;
   kv::PrefixHasher hasher_;
   kv::BlockManager blocks_;
   kv::BlockPool host_;

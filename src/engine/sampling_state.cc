@@ -11,12 +11,16 @@ void deny(std::span<uint32_t> mask, int32_t id, int32_t vocabulary) {
   if (id >= 0 && id < vocabulary) mask[static_cast<size_t>(id) / 32] &= ~(1u << (id % 32));
 }
 
-// True when the output ends with all of `word` but its last token.
-bool would_complete(std::span<const int32_t> word, std::span<const int32_t> output) {
+bool ends_with(std::span<const int32_t> list, std::span<const int32_t> tail) {
+  return list.size() >= tail.size() && std::ranges::equal(list.last(tail.size()), tail);
+}
+
+// True when output and drafts end with all of `word` but its last token.
+bool would_complete(std::span<const int32_t> word, const DrawPoint& point) {
   const auto prefix = word.first(word.size() - 1);
-  return output.size() >= prefix.size() &&
-         std::equal(
-             prefix.begin(), prefix.end(), output.end() - static_cast<int64_t>(prefix.size()));
+  const size_t in_drafts = std::min(prefix.size(), point.drafts.size());
+  return ends_with(point.drafts, prefix.last(in_drafts)) &&
+         ends_with(point.output, prefix.first(prefix.size() - in_drafts));
 }
 
 }  // namespace
@@ -49,6 +53,22 @@ void TokenHistory::add(int32_t id, bool in_prompt) {
     ++entry.output_count;
 }
 
+void TokenHistory::append_with(std::span<const int32_t> drafts,
+                               std::vector<kernels::HistoryEntry>& out) const {
+  const auto begin = static_cast<int64_t>(out.size());
+  out.insert(out.end(), entries_.begin(), entries_.end());
+  const int64_t fresh = begin + std::ssize(entries_);
+  for (const int32_t id : drafts) {
+    const int32_t known = slots_.empty() ? -1 : slots_[find_slot(id)];
+    auto entry = known >= 0 ? out.begin() + begin + known
+                            : std::find_if(out.begin() + fresh, out.end(), [id](const auto& other) {
+                                return other.id == id;
+                              });
+    if (entry == out.end()) entry = out.insert(entry, {.id = id});
+    ++entry->output_count;
+  }
+}
+
 void SamplingState::init(const SamplingParams& params,
                          std::span<const int32_t> eos_ids,
                          std::span<const int32_t> prompt,
@@ -74,12 +94,10 @@ void SamplingState::add_output(int32_t token) {
   if (penalties_) history_.add(token, false);
 }
 
-int32_t SamplingState::append_mask(std::span<const int32_t> output,
-                                   int32_t output_count,
-                                   model::Batch& batch) const {
-  const bool below_minimum = output_count < params_->min_tokens;
+int32_t SamplingState::append_mask(const DrawPoint& point, model::Batch& batch) const {
+  const bool below_minimum = point.output_count < params_->min_tokens;
   const auto completes = [&](const std::vector<int32_t>& word) {
-    return would_complete(word, output);
+    return would_complete(word, point);
   };
   const bool bad_word =
       std::any_of(params_->bad_words.begin(), params_->bad_words.end(), completes);
@@ -103,11 +121,7 @@ int32_t SamplingState::append_mask(std::span<const int32_t> output,
   return static_cast<int32_t>(begin / words);
 }
 
-void SamplingState::append_row(std::span<const int32_t> output,
-                               int32_t output_count,
-                               int32_t choice,
-                               int32_t position,
-                               model::Batch& batch) const {
+void SamplingState::append_row(const DrawPoint& point, model::Batch& batch) const {
   kernels::SampleRow row;
   row.temperature = params_->temperature;
   row.top_p = params_->top_p;
@@ -122,14 +136,13 @@ void SamplingState::append_row(std::span<const int32_t> output,
     batch.bias_ids.push_back(id);
     batch.bias_values.push_back(bias);
   }
-  const auto history = history_.entries();
   row.history_begin = static_cast<int32_t>(batch.history.size());
-  row.history_count = static_cast<int32_t>(history.size());
-  batch.history.insert(batch.history.end(), history.begin(), history.end());
-  row.mask_row = append_mask(output, output_count, batch);
+  if (penalties_) history_.append_with(point.drafts, batch.history);
+  row.history_count = static_cast<int32_t>(batch.history.size()) - row.history_begin;
+  row.mask_row = append_mask(point, batch);
   row.seed = params_->seed;
-  row.choice = static_cast<uint32_t>(choice);
-  row.position = static_cast<uint32_t>(position);
+  row.choice = static_cast<uint32_t>(point.choice);
+  row.position = static_cast<uint32_t>(point.position);
   row.top_logprobs = params_->top_logprobs;
   batch.max_top_logprobs = std::max(batch.max_top_logprobs, row.top_logprobs);
   batch.sample_rows.push_back(row);

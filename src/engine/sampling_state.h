@@ -21,12 +21,25 @@ class TokenHistory {
   void add(int32_t id, bool in_prompt);
   std::span<const kernels::HistoryEntry> entries() const { return entries_; }
 
+  // Appends the entries as they would be after `drafts` as further output.
+  void append_with(std::span<const int32_t> drafts, std::vector<kernels::HistoryEntry>& out) const;
+
  private:
   size_t find_slot(int32_t id) const;
   void grow();
 
   std::vector<kernels::HistoryEntry> entries_;
   std::vector<int32_t> slots_;  // index into entries_, -1 = empty; size a power of two
+};
+
+// A token that is to be drawn. `output` and then `drafts`, which nobody has drawn yet, stand before
+// it; where a placeholder does too, it is only counted.
+struct DrawPoint {
+  std::span<const int32_t> output;
+  std::span<const int32_t> drafts;
+  int32_t output_count = 0;  // tokens of output before it
+  int32_t choice = 0;
+  int32_t position = 0;  // its absolute index
 };
 
 class SamplingState {
@@ -44,18 +57,11 @@ class SamplingState {
   // sequence cannot be launched before its last token is known.
   bool needs_known_tokens() const { return penalties_ || !params_->bad_words.empty(); }
 
-  // Appends the row that draws the token after `output_count` tokens of output and what it refers
-  // to. `position` is the token's absolute index, `output` the known output.
-  void append_row(std::span<const int32_t> output,
-                  int32_t output_count,
-                  int32_t choice,
-                  int32_t position,
-                  model::Batch& batch) const;
+  // Appends the row that draws a token and what it refers to.
+  void append_row(const DrawPoint& point, model::Batch& batch) const;
 
  private:
-  int32_t append_mask(std::span<const int32_t> output,
-                      int32_t output_count,
-                      model::Batch& batch) const;
+  int32_t append_mask(const DrawPoint& point, model::Batch& batch) const;
 
   const SamplingParams* params_ = nullptr;
   std::span<const int32_t> eos_ids_;

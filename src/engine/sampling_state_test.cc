@@ -22,12 +22,18 @@ struct Fixture {
   std::vector<int32_t> eos = {0, 69};
   std::vector<int32_t> prompt = {5, 6, 5};
   std::vector<int32_t> output;
+  std::vector<int32_t> drafts;
   model::Batch batch;
 
   const kernels::SampleRow& row() {
     SamplingState state;
     state.init(params, eos, prompt, output, kVocabulary);
-    state.append_row(output, static_cast<int32_t>(output.size()), 2, 9, batch);
+    state.append_row({.output = output,
+                      .drafts = drafts,
+                      .output_count = static_cast<int32_t>(output.size() + drafts.size()),
+                      .choice = 2,
+                      .position = 9},
+                     batch);
     return batch.sample_rows.back();
   }
 };
@@ -86,6 +92,37 @@ TEST(SamplingState, HistoryCountsPromptOnlyForRepetition) {
   EXPECT_EQ(entry[2].id, 8);
   EXPECT_EQ(entry[2].in_prompt, 0);
   EXPECT_EQ(entry[2].output_count, 2);
+}
+
+// A row behind drafts is the row that stands there once they are output.
+TEST(SamplingState, DraftsCountAsOutput) {
+  Fixture f;
+  f.params.frequency_penalty = 1;
+  f.params.repetition_penalty = 2;
+  f.params.min_tokens = 4;
+  f.params.bad_words = {{8, 9, 3}, {9, 9, 4}, {6}, {1, 8, 9, 9, 2}};
+  const std::vector<int32_t> all = {1, 8, 9, 9, 5, 30, 5, 30};
+  for (size_t known = 0; known <= all.size(); ++known) {
+    for (size_t end = known; end <= all.size(); ++end) {
+      f.batch.clear();
+      f.output.assign(all.begin(), all.begin() + static_cast<int64_t>(known));
+      f.drafts.assign(all.begin() + static_cast<int64_t>(known),
+                      all.begin() + static_cast<int64_t>(end));
+      const kernels::SampleRow guessed = f.row();
+      f.output.assign(all.begin(), all.begin() + static_cast<int64_t>(end));
+      f.drafts.clear();
+      const kernels::SampleRow drawn = f.row();
+      EXPECT_EQ(denied(f.batch, guessed.mask_row), denied(f.batch, drawn.mask_row));
+      ASSERT_EQ(guessed.history_count, drawn.history_count);
+      for (int32_t i = 0; i < drawn.history_count; ++i) {
+        const auto& a = f.batch.history[static_cast<size_t>(guessed.history_begin + i)];
+        const auto& b = f.batch.history[static_cast<size_t>(drawn.history_begin + i)];
+        EXPECT_EQ(a.id, b.id);
+        EXPECT_EQ(a.in_prompt, b.in_prompt);
+        EXPECT_EQ(a.output_count, b.output_count);
+      }
+    }
+  }
 }
 
 TEST(TokenHistory, ManyTokens) {

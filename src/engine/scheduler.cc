@@ -29,7 +29,10 @@ class Planner {
     if (!state_.transfers->under_way().empty()) to_come_ = state_.transfers->blocks_to_come();
     plan_running();
     plan_.keep_running = running_end_;
-    if (running_end_ == static_cast<int32_t>(state_.running.size()) && !stalled_) plan_waiting();
+    const bool short_of_blocks =
+        stalled_ || running_end_ < static_cast<int32_t>(state_.running.size());
+    plan_drafts(short_of_blocks);
+    if (!short_of_blocks) plan_waiting();
     plan_.tokens = budgets_.max_num_batched_tokens - tokens_left_;
   }
 
@@ -55,8 +58,7 @@ class Planner {
 
   // Rows that `sequence` may have now, from position `start`, before blocks are asked for.
   int32_t wanted_rows(const Sequence& sequence, int32_t start) const {
-    // A row that depends on the ids of the output waits until they are known.
-    if (sequence.placeholders > 0 && sequence.sampling.needs_known_tokens()) return 0;
+    if (sequence.waits_for_token()) return 0;
     // The last token that fits is drawn, but nothing is drawn from its row.
     int32_t rows = std::min(sequence.length(), sequence.max_length - 1) - start;
     rows = std::min(rows, tokens_left_);
@@ -98,6 +100,31 @@ class Planner {
     }
   }
 
+  // Rows for guesses behind the rows that draw a token, from what the others have left.
+  void plan_drafts(bool short_of_blocks) {
+    for (PlanEntry& entry : plan_.entries) {
+      const Sequence& sequence = *state_.running[static_cast<size_t>(entry.index)];
+      if (sequence.drafts.empty() || sequence.placeholders > 0 || !entry.samples) continue;
+      const int32_t end = entry.start + entry.count;
+      // As in wanted_rows(): nothing is drawn from the row of the last token that fits.
+      int32_t rows = std::min(static_cast<int32_t>(sequence.drafts.size()),
+                              std::min(tokens_left_, sequence.max_length - 1 - end));
+      if (budgets_.long_prefill_threshold > 0)
+        rows = std::min(rows, budgets_.long_prefill_threshold - entry.count);
+      const int64_t held = static_cast<int64_t>(sequence.blocks.size()) + entry.new_blocks;
+      const int64_t free = short_of_blocks ? 0 : plan_.pool.free_blocks();
+      rows = static_cast<int32_t>(
+          std::min<int64_t>(rows, (held + free) * state_.blocks->block_tokens() - end));
+      if (rows <= 0) continue;
+      const int32_t need = blocks_wanted(end + rows, static_cast<int32_t>(held));
+      plan_.pool.take(need);
+      entry.new_blocks += need;
+      entry.count += rows;
+      entry.drafts = rows;
+      tokens_left_ -= rows;
+    }
+  }
+
   // Preempts from the end of the order until `need` blocks are free. False: sequence `i` gets
   // nothing in this step, because it was its own last victim or a swap has to end first.
   bool make_room(int32_t need, int32_t i) {
@@ -122,14 +149,18 @@ class Planner {
     return running_end_ > i;
   }
 
-  // Blocks that running sequences still need for tokens they have: promised, not free.
+  // Blocks that running sequences still need for tokens they have: promised, not free. Called before
+  // anybody is admitted.
   int32_t outstanding_blocks() const {
     int32_t blocks = 0;
     for (const Sequence* sequence : state_.running)
       if (!expired(*sequence))
         blocks += blocks_wanted(sequence->length(), static_cast<int32_t>(sequence->blocks.size()));
-    for (const PlanEntry& entry : plan_.entries)
-      if (!entry.admitted) blocks -= entry.new_blocks;
+    for (const PlanEntry& entry : plan_.entries) {
+      const Sequence& sequence = *state_.running[static_cast<size_t>(entry.index)];
+      blocks -= blocks_wanted(entry.start + entry.count - entry.drafts,
+                              static_cast<int32_t>(sequence.blocks.size()));
+    }
     return blocks;
   }
 
@@ -175,7 +206,8 @@ class Planner {
       if (plan_.pool.references(plan_.hits[static_cast<size_t>(entry.hits_begin + i)]) == 0) --free;
     const bool alone = plan_.entries.empty() && plan_.swap_ins.empty() && state_.running.empty();
     if (alone) return free >= entry.new_blocks;
-    const int32_t all = blocks_wanted(sequence.known(), entry.hits);
+    // A copy on the host may have blocks of rejected drafts at its end.
+    const int32_t all = std::max(entry.new_blocks, blocks_wanted(sequence.known(), entry.hits));
     return free - promised - budgets_.watermark_blocks >= all;
   }
 

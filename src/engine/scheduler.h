@@ -3,7 +3,10 @@
 //
 // There are no phases. Every sequence has `computed` rows, chasing its length; a step hands out one
 // budget of tokens to running sequences first, in order of service, then to waiting ones. Chunked
-// prefill, decode and resumed requests are one case.
+// prefill, decode, drafts and resumed requests are one case.
+//
+// Drafts lengthen the entry that draws a token. They take what is left when every running sequence
+// has its own rows, of the budget and of the free blocks: nobody waits or is preempted for a guess.
 //
 // Thread: any, as long as nobody changes the view meanwhile. Errors: none.
 
@@ -58,11 +61,12 @@ struct PlanEntry {
   int32_t index = 0;  // in running, or in waiting if `admitted`
   bool admitted = false;
   int32_t start = 0;  // first position
-  int32_t count = 0;  // rows
+  int32_t count = 0;  // rows, those of drafts included
   int32_t new_blocks = 0;
   int32_t prompt_rows_begin = 0;  // positions [begin, end) give prompt log-probabilities
   int32_t prompt_rows_end = 0;
-  bool samples = false;  // its last row draws a token
+  bool samples = false;  // its last row draws a token, and so does the one before each draft
+  int32_t drafts = 0;    // of the rows, the last so many
 
   // Admitted: blocks to share, in Plan::hits, and rows that must not be written again.
   int32_t hits_begin = 0;

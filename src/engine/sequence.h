@@ -42,7 +42,7 @@ struct Sequence {
   SamplingState sampling;
 
   kv::BlockTable blocks;
-  int32_t computed = 0;   // rows launched or found in the cache
+  int32_t computed = 0;   // rows launched or found in the cache, rows of drafts too
   int32_t collected = 0;  // of those, rows whose step has come back
   int32_t shared = 0;     // rows below are in blocks of others or copied: never written again
   int32_t offered = 0;    // blocks offered to the prefix index
@@ -53,9 +53,16 @@ struct Sequence {
   int64_t transfer = 0;   // the one that counts; others are cancelled
   int32_t transfers = 0;  // under way that name this sequence
 
-  int32_t placeholders = 0;   // tokens that the device samples and the host does not know: 0 or 1
-  int32_t sample_row = -1;    // the logits row of the last launch that samples the placeholder
-  int32_t in_flight = 0;      // steps that name this sequence
+  int32_t placeholders = 0;  // tokens that the device samples and the host does not know: 0 or 1
+  int32_t sample_row = -1;   // the logits row of the last launch that samples the placeholder
+  int32_t in_flight = 0;     // steps that name this sequence
+
+  // Guesses at the tokens after the known ones. Three cases: rows of the next launch; while
+  // `drafts_in_flight` > 0, rows of the last one; beside a placeholder, only a sign that the source
+  // has something to offer here.
+  std::vector<int32_t> drafts;
+  int32_t drafts_in_flight = 0;
+
   int32_t prompt_scored = 0;  // rows launched for prompt log-probabilities
 
   TimePoint scheduled{};
@@ -69,6 +76,13 @@ struct Sequence {
   std::span<const int32_t> output() const { return known_tokens().subspan(prompt_length()); }
   std::span<const kv::PrefixHash> known_hashes() const;
   bool started() const { return !tokens.empty(); }
+
+  // True when the next row cannot be launched before the token that is being sampled is known: it
+  // depends on that token, or how many rows stay is not known yet, or guesses can be made once it
+  // is. Thus a sequence with drafts in flight never has a later step beside them.
+  bool waits_for_token() const {
+    return placeholders > 0 && (sampling.needs_known_tokens() || !drafts.empty());
+  }
 
   // Rows of prompt log-probabilities that are still to be launched: positions [prompt_scored,
   // this).

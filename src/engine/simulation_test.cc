@@ -7,6 +7,7 @@
 
 #include "engine/engine_state.h"
 #include "engine/engine_test_util.h"
+#include "engine/fake_drafts.h"
 
 namespace tandem::engine {
 namespace {
@@ -25,6 +26,7 @@ struct World {
   unsigned failures_one_in = 0;
   unsigned deadlines_one_in = 0;
   int32_t poison_token = -1;
+  int32_t drafts_right_percent = 0;  // with config.max_drafts > 0
 };
 
 class Simulation {
@@ -34,10 +36,13 @@ class Simulation {
         config_(world.config),
         random_(seed),
         hasher_(kv::PrefixHasher::create({42}).value()),
+        truths_(std::make_shared<FakeTruths>(config_)),
+        drafts_(config_, truths_, world.drafts_right_percent),
         state_(config_,
                hasher_.clone().value(),
                world.executor.copies_blocks,
-               world.executor.host_blocks),
+               world.executor.host_blocks,
+               &drafts_),
         controls_(std::make_shared<FakeControls>()),
         executor_(config_, world.executor, controls_) {
     controls_->poison_token = world.poison_token;
@@ -73,6 +78,7 @@ class Simulation {
       auto live = make_live_request(config_, request, hasher_);
       ASSERT_TRUE(live) << live.error().to_line();
       live_.emplace(request.id, request);
+      if (config_.max_drafts > 0) truths_->add(request);
       state_.add(std::move(*live));
     }
     if (!live_.empty() && random_() % world_.aborts_one_in == 0) {
@@ -93,8 +99,9 @@ class Simulation {
     EXPECT_TRUE(plan.same_decisions(again));
     EXPECT_LE(plan.tokens, config_.max_num_batched_tokens);
     for (const PlanEntry& e : plan.entries)
-      digest_ = digest_ * 1099511628211u +
-                static_cast<uint64_t>(e.index * 131 + e.start * 7 + e.count + e.hits * 17);
+      digest_ =
+          digest_ * 1099511628211u + static_cast<uint64_t>(e.index * 131 + e.start * 7 + e.count +
+                                                           e.hits * 17 + e.drafts * 29);
     const bool has_rows = state_.apply(now_);
     for (const TransferOrder& order : state_.transfer_orders())
       EXPECT_TRUE(executor_.start_transfer(order));
@@ -138,6 +145,7 @@ class Simulation {
       ASSERT_EQ(sink.finished(), found->second.choices);
       for (int32_t c = 0; c < found->second.choices; ++c)
         expect_truth(config_, found->second, c, sink.events(c));
+      truths_->remove(id);
       live_.erase(found);
     }
     state_.ended().clear();
@@ -147,6 +155,8 @@ class Simulation {
   const EngineConfig config_;
   std::mt19937 random_;
   kv::PrefixHasher hasher_;
+  const std::shared_ptr<FakeTruths> truths_;
+  FakeDrafts drafts_;
   EngineState state_;
   std::shared_ptr<FakeControls> controls_;
   FakeExecutor executor_;
@@ -158,6 +168,45 @@ class Simulation {
   uint64_t digest_ = 0;
   int64_t dry_ = 0;
 };
+
+void add_worlds_with_drafts(std::vector<World>& list, const World& tiny, const World& bad_swap) {
+  World drafts = tiny;
+  drafts.name = "Drafts";
+  drafts.config.max_drafts = 3;
+  drafts.drafts_right_percent = 70;
+  list.push_back(drafts);
+  drafts.name = "DraftsRoomyLongRuns";
+  drafts.config.blocks = 64;
+  drafts.config.max_drafts = 9;
+  drafts.config.max_num_batched_tokens = 64;
+  drafts.drafts_right_percent = 95;
+  list.push_back(drafts);
+  World deep = drafts;
+  deep.name = "DraftsDepth2FailuresAndDeadlines";
+  deep.executor.depth = 2;
+  deep.executor.copies_blocks = true;
+  deep.config.blocks = 14;
+  deep.config.max_drafts = 5;
+  deep.config.long_prefill_threshold = 5;
+  deep.drafts_right_percent = 60;
+  deep.failures_one_in = 60;
+  deep.deadlines_one_in = 6;
+  deep.poison_token = 29;
+  list.push_back(deep);
+  World swap = bad_swap;
+  swap.name = "DraftsSwapsThatFailDepth2";
+  swap.config.max_drafts = 6;
+  swap.drafts_right_percent = 50;
+  list.push_back(swap);
+  World budget = tiny;
+  budget.name = "DraftsTinyBudgetOneSeat";
+  budget.config.max_num_batched_tokens = 3;
+  budget.config.max_num_seqs = 1;
+  budget.config.blocks = 3;
+  budget.config.max_drafts = 4;
+  budget.drafts_right_percent = 80;
+  list.push_back(budget);
+}
 
 std::vector<World> worlds() {
   std::vector<World> list;
@@ -202,6 +251,7 @@ std::vector<World> worlds() {
   bad_swap.failures_one_in = 60;
   bad_swap.deadlines_one_in = 6;
   list.push_back(bad_swap);
+  add_worlds_with_drafts(list, tiny, bad_swap);
   World one_block = tiny;
   one_block.name = "OneSeat";
   one_block.config.max_num_seqs = 1;
@@ -220,7 +270,8 @@ TEST_P(SimulationTest, EveryStepIsSoundAndEveryTokenTrue) {
   RecordProperty("preemptions", std::to_string(c.preemptions));
   std::printf(
       "steps %llu shared %llu preemptions %llu hits %llu/%llu forks %llu copies %llu stop "
-      "%llu length %llu abort %llu error %llu timeouts %llu dry %lld swaps %llu/%llu failed %llu\n",
+      "%llu length %llu abort %llu error %llu timeouts %llu dry %lld swaps %llu/%llu failed %llu "
+      "drafts %llu tokens %llu accepted %llu\n",
       (unsigned long long)c.steps,
       (unsigned long long)c.shared_steps,
       (unsigned long long)c.preemptions,
@@ -236,7 +287,12 @@ TEST_P(SimulationTest, EveryStepIsSoundAndEveryTokenTrue) {
       (long long)simulation.rounds_without_launch(),
       (unsigned long long)c.swaps_out,
       (unsigned long long)c.swaps_in,
-      (unsigned long long)c.swaps_failed);
+      (unsigned long long)c.swaps_failed,
+      (unsigned long long)c.drafts,
+      (unsigned long long)c.draft_tokens,
+      (unsigned long long)c.accepted_tokens);
+  EXPECT_EQ(c.accepted_tokens > 0, GetParam().config.max_drafts > 0);
+  EXPECT_EQ(c.accepted_tokens < c.draft_tokens, GetParam().config.max_drafts > 0);
   EXPECT_EQ(c.swaps_out > 0, GetParam().executor.host_blocks > 0);
   EXPECT_GT(c.finished_stop, 0u);
   EXPECT_GT(c.finished_abort, 0u);

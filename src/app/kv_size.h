@@ -21,4 +21,8 @@ struct KvSizeInput {
 // `asked_bytes` holds less than one.
 Expected<int64_t> kv_blocks(const KvSizeInput& input);
 
+// Blocks of the host tier in `bytes` (--swap-space); 0 for 0. kInvalidArgument if less than one
+// block or more than `available_bytes`.
+Expected<int64_t> host_blocks(int64_t bytes, int64_t bytes_per_token, int64_t available_bytes);
+
 }  // namespace tandem::app

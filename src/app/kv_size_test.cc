@@ -35,5 +35,12 @@ TEST(KvSize, WhatWasAskedFor) {
       {.bytes_per_token = 10, .max_model_len = 640, .max_num_seqs = 1, .asked_bytes = 639}));
 }
 
+TEST(KvSize, HostTier) {
+  EXPECT_EQ(host_blocks(0, 10, 0).value(), 0);
+  EXPECT_EQ(host_blocks(1300, 10, 1300).value(), 2);
+  EXPECT_FALSE(host_blocks(639, 10, 1300));
+  EXPECT_FALSE(host_blocks(1300, 10, 1299));
+}
+
 }  // namespace
 }  // namespace tandem::app

@@ -82,7 +82,10 @@ Expected<void> size_and_start(const ServeOptions& options, LoadedRuntime& out) {
   size.bytes_per_token = spec.kv_bytes_per_token(activation_type(options));
   size.max_model_len = out.max_model_len;
   size.max_num_seqs = options.max_num_seqs;
-  size.available_bytes = system::available_memory_bytes();
+  const int64_t available = system::available_memory_bytes();
+  TANDEM_ASSIGN(out.host_blocks,
+                host_blocks(options.swap_space_bytes, size.bytes_per_token, available));
+  size.available_bytes = available - options.swap_space_bytes;
   size.asked_bytes = options.kv_cache_memory_bytes;
   TANDEM_ASSIGN(out.kv_blocks, kv_blocks(size));
   const int64_t pool_tokens = out.kv_blocks * kernels::kBlockTokens;
@@ -104,6 +107,7 @@ Expected<void> size_and_start(const ServeOptions& options, LoadedRuntime& out) {
   runner.max_logits_rows =
       static_cast<int32_t>(std::min<int64_t>(kLogitsRows, options.max_num_batched_tokens));
   runner.kv_blocks = out.kv_blocks;
+  runner.host_blocks = out.host_blocks;
   runner.max_positions = out.max_model_len;
   TANDEM_ASSIGN(out.runner, model::StepRunner::create(*out.model, runner));
   return {};

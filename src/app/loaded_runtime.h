@@ -23,6 +23,7 @@ struct LoadedRuntime {
   size_t file_bytes = 0;
   int64_t max_model_len = 0;
   int64_t kv_blocks = 0;
+  int64_t host_blocks = 0;  // of the host tier; 0 = none
 };
 
 // Errors are one line for the user.

@@ -32,6 +32,12 @@ LogLevel parse_log_level(const std::string& name) {
   return LogLevel::kInfo;
 }
 
+engine::PreemptionMode preemption(const ServeOptions& options) {
+  if (options.preemption_mode == "swap") return engine::PreemptionMode::kSwap;
+  if (options.preemption_mode == "recompute") return engine::PreemptionMode::kRecompute;
+  return engine::PreemptionMode::kMeasured;
+}
+
 std::string arithmetic(const ServeOptions& options) {
   return activation_type(options) == tensor::DType::kF32 ? "float32"
                                                          : "bfloat16 inputs, float32 sums";
@@ -78,6 +84,7 @@ Expected<std::unique_ptr<engine::Engine>> start_engine(const ServeOptions& optio
   config.max_num_batched_tokens = static_cast<int32_t>(options.max_num_batched_tokens);
   config.max_queue = static_cast<int32_t>(options.max_num_queued_reqs);
   config.prefix_caching = options.enable_prefix_caching;
+  config.preemption = preemption(options);
   config.fingerprint = name;
   config.form.expand_from = static_cast<int32_t>(options.mla_expand_from);
   return engine::Engine::create(
@@ -136,6 +143,7 @@ Expected<void> print_table(const ServeOptions& options,
     facts.threads = info.threads;
   }
   facts.kv_blocks = runtime.kv_blocks;
+  facts.host_blocks = runtime.host_blocks;
   facts.kv_bytes_per_token = facts.spec->kv_bytes_per_token(activation_type(options));
   facts.max_model_len = runtime.max_model_len;
   facts.max_num_seqs = options.max_num_seqs;

@@ -3,6 +3,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <charconv>
+#include <cmath>
 
 namespace tandem::app {
 namespace {
@@ -80,6 +81,27 @@ void add_device_options(CLI::App& command, ServeOptions& o) {
       ->capture_default_str();
 }
 
+void add_swap_options(CLI::App& command, ServeOptions& o) {
+  const auto parse = [&o](const std::string& text) {
+    const auto bytes = parse_gib(text);
+    if (!bytes) throw CLI::ValidationError("--swap-space", bytes.error().message);
+    o.swap_space_bytes = *bytes;
+  };
+  command
+      .add_option_function<std::string>(
+          "--swap-space",
+          parse,
+          "GiB of host memory for the KV of preempted requests, fractions too. Default: 0 = none")
+      ->type_name("GIB");
+  // For tests: no group, so that --help does not show it.
+  command
+      .add_option("--preemption-mode",
+                  o.preemption_mode,
+                  "auto: what costs less by measurement; recompute; swap: while there is room")
+      ->check(CLI::IsMember({"auto", "recompute", "swap"}))
+      ->group("");
+}
+
 void add_engine_options(CLI::App& command, ServeOptions& o) {
   add_count(command,
             "--max-model-len",
@@ -99,6 +121,7 @@ void add_engine_options(CLI::App& command, ServeOptions& o) {
       o.kv_cache_memory_bytes,
       "KV pool. Default: what --max-num-seqs sequences need, at most a quarter of the free memory",
       {1, INT64_MAX});
+  add_swap_options(command, o);
   add_count(
       command,
       "--mla-expand-from",
@@ -146,6 +169,21 @@ void add_serve_options(CLI::App& command, ServeOptions& options) {
   add_server_options(command, options);
   add_device_options(command, options);
   add_engine_options(command, options);
+}
+
+Expected<int64_t> parse_gib(const std::string& text) {
+  constexpr double kMostGib = 1 << 20;
+  double gib = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, gib);
+  // The comparison is false for NaN.
+  if (error != std::errc() || rest != end || !(gib >= 0 && gib <= kMostGib)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "must be a number of GiB from 0 to {}, found '{}'",
+                static_cast<int64_t>(kMostGib),
+                text);
+  }
+  return static_cast<int64_t>(std::floor(std::ldexp(gib, 30)));
 }
 
 Expected<int64_t> parse_count(const std::string& text) {

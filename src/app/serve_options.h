@@ -29,6 +29,8 @@ struct ServeOptions {
   int64_t max_num_seqs = 256;
   int64_t max_num_batched_tokens = 2048;
   std::optional<int64_t> kv_cache_memory_bytes;
+  int64_t swap_space_bytes = 0;  // --swap-space, given in GiB; 0 = no host tier
+  std::string preemption_mode = "auto";
   int64_t mla_expand_from = 0;  // prompt tokens; 0 = never
   int64_t max_num_queued_reqs = 4096;
   bool enable_prefix_caching = true;
@@ -45,5 +47,8 @@ void add_serve_options(CLI::App& command, ServeOptions& options);
 
 // "4096", "8k" (thousands), "8K" (1024s), "2m", "2M", "1g", "1G": vLLM's integers with suffixes.
 Expected<int64_t> parse_count(const std::string& text);
+
+// "4", "0.5", "1e-3": GiB, as bytes, rounded down; 0 to 1 Mi GiB.
+Expected<int64_t> parse_gib(const std::string& text);
 
 }  // namespace tandem::app

@@ -15,5 +15,34 @@ TEST(ServeOptions, CountsTakeVllmsSuffixes) {
   }
 }
 
+TEST(ServeOptions, SwapSpaceIsInGibAndTakesFractions) {
+  EXPECT_EQ(parse_gib("0").value(), 0);
+  EXPECT_EQ(parse_gib("4").value(), int64_t{4} << 30);
+  EXPECT_EQ(parse_gib("0.5").value(), int64_t{1} << 29);
+  EXPECT_EQ(parse_gib("1048576").value(), int64_t{1} << 50);
+  for (const char* text : {"", "-1", "1G", "nan", "inf", "1e400", "1048577", " 1", "1,5"}) {
+    EXPECT_FALSE(parse_gib(text)) << text;
+  }
+}
+
+ServeOptions parse(const std::vector<std::string>& arguments) {
+  ServeOptions options;
+  CLI::App command;
+  add_serve_options(command, options);
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants it
+  command.parse(reversed);
+  return options;
+}
+
+TEST(ServeOptions, SwapFlags) {
+  EXPECT_EQ(parse({}).swap_space_bytes, 0);
+  EXPECT_EQ(parse({}).preemption_mode, "auto");
+  const ServeOptions options = parse({"--swap-space", "0.25", "--preemption-mode", "swap"});
+  EXPECT_EQ(options.swap_space_bytes, int64_t{1} << 28);
+  EXPECT_EQ(options.preemption_mode, "swap");
+  EXPECT_THROW(parse({"--swap-space", "much"}), CLI::ParseError);
+  EXPECT_THROW(parse({"--preemption-mode", "never"}), CLI::ParseError);
+}
+
 }  // namespace
 }  // namespace tandem::app

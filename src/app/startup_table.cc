@@ -44,6 +44,14 @@ std::string startup_table(const StartupFacts& f) {
                    tokens,
                    human_bytes(static_cast<double>(tokens * f.kv_bytes_per_token)),
                    f.kv_bytes_per_token));
+  if (f.host_blocks > 0) {
+    const int64_t host_tokens = f.host_blocks * kernels::kBlockTokens;
+    line("swap space",
+         fmt::format("{} blocks = {} tokens, {} of host memory",
+                     f.host_blocks,
+                     host_tokens,
+                     human_bytes(static_cast<double>(host_tokens * f.kv_bytes_per_token))));
+  }
   line("context",
        fmt::format("{} tokens; {} sequences and {} tokens a step",
                    f.max_model_len,

@@ -18,6 +18,7 @@ struct StartupFacts {
   std::vector<size_t> weight_bytes;       // by device
   size_t workspace_bytes = 0;
   int64_t kv_blocks = 0;
+  int64_t host_blocks = 0;
   int64_t kv_bytes_per_token = 0;
   int64_t max_model_len = 0;
   int64_t max_num_seqs = 0;

@@ -7,26 +7,13 @@
 
 #include "base/error.h"
 #include "model/batch.h"
+#include "model/block_transfer.h"
 
 namespace tandem::engine {
 
-// A block of every KV group, whole: how a choice gets its own copy of a block it is about to write.
-struct BlockCopy {
-  int32_t source = 0;
-  int32_t target = 0;
-};
-
-// Blocks of one sequence on their way to the host or back; source and target in their own pools.
-struct TransferOrder {
-  int64_t id = 0;
-  bool to_host = false;
-  std::vector<BlockCopy> copies;
-};
-
-struct TransferReport {
-  int64_t id = 0;
-  bool ok = false;  // false: the target's content means nothing
-};
+using model::BlockCopy;
+using model::TransferOrder;
+using model::TransferReport;
 
 // Owner: Engine. One thread. At most `depth()` launches may wait for their collect; they are
 // collected in order.

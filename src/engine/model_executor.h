@@ -19,6 +19,12 @@ class ModelExecutor final : public Executor {
   Expected<void> collect(model::StepResult& result) override;
   int depth() const override { return depth_; }
 
+  bool copies_blocks() const override { return true; }
+  Expected<void> copy_blocks(std::span<const BlockCopy> copies) override;
+  int32_t host_blocks() const override;
+  Expected<void> start_transfer(const TransferOrder& order) override;
+  void finished_transfers(bool wait, std::vector<TransferReport>& reports) override;
+
  private:
   const std::unique_ptr<model::StepRunner> runner_;
   const int depth_;

@@ -30,6 +30,7 @@ Expected<KvPool> KvPool::create(kernels::DeviceRef device,
                                 int64_t blocks,
                                 tensor::DType cache) {
   KvPool pool;
+  pool.device_ = device;
   pool.blocks_ = blocks;
   pool.block_bytes_ = kv_block_bytes(spec, cache);
   int64_t bytes = 0;
@@ -48,6 +49,25 @@ Expected<KvPool> KvPool::create(kernels::DeviceRef device,
     pool.layers_.push_back(layer);
   }
   return pool;
+}
+
+Expected<void> KvPool::copy_blocks(tensor::Stream* stream,
+                                   std::span<const BlockCopy> copies) const {
+  const auto inside = [this](int32_t index) { return index >= 0 && index < blocks_; };
+  for (const BlockCopy& copy : copies) {
+    if (!inside(copy.source) || !inside(copy.target) || copy.source == copy.target) {
+      return fail(
+          ErrorCode::kInvalidArgument, "copy of KV block {} to {}", copy.source, copy.target);
+    }
+  }
+  for (const BlockCopy& copy : copies) {
+    TANDEM_TRY(tensor::to_expected(device_.api->memory.copy(device_.device,
+                                                            stream,
+                                                            block(copy.target),
+                                                            block(copy.source),
+                                                            static_cast<size_t>(block_bytes_))));
+  }
+  return {};
 }
 
 }  // namespace tandem::model

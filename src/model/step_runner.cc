@@ -24,13 +24,19 @@ StepRunner::StepRunner(const LoadedModel& model, const StepRunnerOptions& option
     : model_(model), options_(options) {}
 
 StepRunner::~StepRunner() {
-  if (decoder_) decoder_->recover();
+  if (decoder_) recover();
+}
+
+// Until every stream of the steps is idle.
+void StepRunner::recover() {
+  decoder_->recover();
+  if (tier_) tier_->steps_idle();
 }
 
 Expected<std::unique_ptr<StepRunner>> StepRunner::create(const LoadedModel& model,
                                                          const StepRunnerOptions& options) {
   if (options.max_tokens < 1 || options.max_logits_rows < 1 || options.kv_blocks < 1 ||
-      options.max_positions < 1) {
+      options.host_blocks < 0 || options.max_positions < 1) {
     return fail(ErrorCode::kInvalidArgument,
                 "steps of {} tokens, {} logits rows, {} KV blocks and {} positions cannot be run",
                 options.max_tokens,
@@ -53,6 +59,9 @@ Expected<std::unique_ptr<StepRunner>> StepRunner::create(const LoadedModel& mode
   const kernels::DeviceRef device = runner->decoder_->device();
   TANDEM_ASSIGN(runner->kv_,
                 KvPool::create(device, model.spec(), options.kv_blocks, runner->kv_dtype_));
+  if (options.host_blocks > 0) {
+    TANDEM_ASSIGN(runner->tier_, HostTier::create(device, runner->kv_, options.host_blocks));
+  }
   for (int i = 0; i < kDepth; ++i) {
     TANDEM_ASSIGN(StepSlot slot, StepSlot::create(device, runner->decoder_->links()));
     runner->slots_.push_back(std::move(slot));
@@ -76,7 +85,7 @@ Expected<void> StepRunner::launch(const Batch& batch) {
   auto submitted = submit(slot, previous, batch);
   if (!submitted) {
     // Part of the step may run already; nobody will ask for it.
-    decoder_->recover();
+    recover();
     previous_valid_ = false;
     return submitted;
   }
@@ -130,7 +139,7 @@ Expected<void> StepRunner::collect(StepResult& result) {
     done = fail(ErrorCode::kInternal, "a step that this one builds upon has failed");
   }
   if (!done) {
-    decoder_->recover();
+    recover();
     for (StepSlot& other : slots_) other.lost = other.in_flight;
     previous_valid_ = false;
     return done;
@@ -141,6 +150,19 @@ Expected<void> StepRunner::collect(StepResult& result) {
              static_cast<size_t>(slot.rows()) * static_cast<size_t>(model_.spec().vocabulary)};
   }
   return {};
+}
+
+Expected<void> StepRunner::copy_blocks(std::span<const BlockCopy> copies) {
+  return kv_.copy_blocks(decoder_->stream(), copies);
+}
+
+Expected<void> StepRunner::start_transfer(const TransferOrder& order) {
+  if (!tier_) return fail(ErrorCode::kUnsupported, "there is no host tier");
+  return tier_->start(decoder_->stream(), order);
+}
+
+void StepRunner::finished_transfers(bool wait, std::vector<TransferReport>& reports) {
+  if (tier_) tier_->finished(wait, reports);
 }
 
 Expected<void> StepRunner::check(const Batch& batch) const {

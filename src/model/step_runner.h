@@ -12,7 +12,9 @@
 
 #include "base/error.h"
 #include "model/batch.h"
+#include "model/block_transfer.h"
 #include "model/decoder.h"
+#include "model/host_tier.h"
 #include "model/kv_pool.h"
 #include "model/loaded_model.h"
 #include "model/step_slot.h"
@@ -23,6 +25,7 @@ struct StepRunnerOptions {
   int32_t max_tokens = 0;       // of a batch: max_num_batched_tokens
   int32_t max_logits_rows = 0;  // logits kept at once; a batch may ask for more: done in pieces
   int64_t kv_blocks = 0;
+  int64_t host_blocks = 0;                // of the host tier; 0 = there is none
   int64_t max_positions = 0;              // longest sequence: max_model_len
   std::optional<tensor::DType> kv_dtype;  // kF32 or kBF16; empty: the activation type
   bool keep_logits = false;  // logits() gives the raw logits of the step last collected (tests)
@@ -49,6 +52,17 @@ class StepRunner {
   // for the whole step; steps launched meanwhile fail with it.
   Expected<void> collect(StepResult& result);
 
+  // Copies whole blocks: after the work of the last launch, before that of the next. A copy that
+  // fails takes the next step along.
+  Expected<void> copy_blocks(std::span<const BlockCopy> copies);
+
+  // Transfers between the pool and the host tier, beside the steps (host_tier.h). With
+  // host_blocks()
+  // == 0 start_transfer() is kUnsupported.
+  int64_t host_blocks() const { return tier_ ? tier_->blocks() : 0; }
+  Expected<void> start_transfer(const TransferOrder& order);
+  void finished_transfers(bool wait, std::vector<TransferReport>& reports);
+
   int depth() const { return kDepth; }
   int in_flight() const { return in_flight_; }
 
@@ -66,11 +80,13 @@ class StepRunner {
   Expected<void> check_sampling(const Batch& batch) const;
   Expected<void> submit(StepSlot& slot, const StepSlot* previous, const Batch& batch);
   Expected<void> sample(StepSlot& slot);
+  void recover();
 
   const LoadedModel& model_;
   StepRunnerOptions options_;
   tensor::DType kv_dtype_ = tensor::DType::kF32;
   KvPool kv_;
+  std::unique_ptr<HostTier> tier_;           // may be null
   std::vector<StepSlot> slots_;              // kDepth, used in turn
   std::array<tensor::Buffer, kDepth> keep_;  // pinned, with keep_logits
   std::span<const float> kept_;

@@ -1,5 +1,7 @@
 // EngineState, the way back: results of steps, events, ends.
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/check.h"
@@ -44,6 +46,26 @@ bool EngineState::rows_valid(const StepRows& rows, const model::StepResult& resu
   return sampled.invalid == 0 && sampled.id >= 0 && sampled.id < config_.vocabulary;
 }
 
+// Either the client left no token to draw, or the numbers are broken.
+void EngineState::fail_invalid_rows(Sequence& sequence) {
+  if (sequence.sampling.forbids_everything(sequence.output())) {
+    fail_request(*sequence.request,
+                 {ErrorCode::kInvalidArgument,
+                  fmt::format("allowed_token_ids, bad_words and min_tokens together leave no token "
+                              "to draw after {} tokens of output",
+                              sequence.output().size()),
+                  ""},
+                 /*distrust=*/false);
+    return;
+  }
+  ++counters_.corrupted;
+  fail_request(*sequence.request,
+               {ErrorCode::kInternal,
+                "the model gave no valid probabilities for this request",
+                "see the counter of corrupted requests"},
+               /*distrust=*/true);
+}
+
 void EngineState::collected(const model::StepResult& result, TimePoint now) {
   TANDEM_CHECK(flights_used_ > 0);
   Flight& flight = flights_[first_flight_];
@@ -62,12 +84,7 @@ void EngineState::collected(const model::StepResult& result, TimePoint now) {
     --sequence.in_flight;
     if (sequence.state == SequenceState::kFinished) continue;
     if (!rows_valid(rows, result)) {
-      ++counters_.corrupted;
-      fail_request(*sequence.request,
-                   {ErrorCode::kInternal,
-                    "the model gave no valid probabilities for this request",
-                    "see the counter of corrupted requests"},
-                   /*distrust=*/true);
+      fail_invalid_rows(sequence);
       continue;
     }
     if (rows.prompt_rows_end > rows.prompt_rows_begin) take_prompt_rows(rows, result);

@@ -115,6 +115,7 @@ class EngineState {
   void find_next_deadline(TimePoint now);
 
   bool rows_valid(const StepRows& rows, const model::StepResult& result) const;
+  void fail_invalid_rows(Sequence& sequence);
   void take_prompt_rows(const StepRows& rows, const model::StepResult& result);
   void take_token(Sequence& sequence, int32_t row, const model::StepResult& result);
   void store_blocks(Sequence& sequence);

@@ -103,6 +103,14 @@ int32_t SamplingState::append_mask(std::span<const int32_t> output,
   return static_cast<int32_t>(begin / words);
 }
 
+bool SamplingState::forbids_everything(std::span<const int32_t> output) const {
+  model::Batch batch;
+  if (append_mask(output, static_cast<int32_t>(output.size()), batch) < 0) return false;
+  for (int32_t id = 0; id < vocabulary_; ++id)
+    if (batch.masks[static_cast<size_t>(id) / 32] >> (id % 32) & 1) return false;
+  return true;
+}
+
 void SamplingState::append_row(std::span<const int32_t> output,
                                int32_t output_count,
                                int32_t choice,

@@ -52,6 +52,10 @@ class SamplingState {
                   int32_t position,
                   model::Batch& batch) const;
 
+  // True when the client's rules (allowed tokens, bad words, min_tokens) forbid every token after
+  // this output, so that there is nothing to draw.
+  bool forbids_everything(std::span<const int32_t> output) const;
+
  private:
   int32_t append_mask(std::span<const int32_t> output,
                       int32_t output_count,

@@ -47,9 +47,20 @@ bool EngineState::prompt_rows_valid(const StepRows& rows, const model::StepResul
   return true;
 }
 
-void EngineState::fail_corrupted(LiveRequest& request) {
+// Either the client left no token to draw, or the numbers are broken.
+void EngineState::fail_invalid_rows(Sequence& sequence) {
+  if (sequence.sampling.forbids_everything(sequence.output())) {
+    fail_request(*sequence.request,
+                 {ErrorCode::kInvalidArgument,
+                  fmt::format("allowed_token_ids, bad_words and min_tokens together leave no token "
+                              "to draw after {} tokens of output",
+                              sequence.output().size()),
+                  ""},
+                 /*distrust=*/false);
+    return;
+  }
   ++counters_.corrupted;
-  fail_request(request,
+  fail_request(*sequence.request,
                {ErrorCode::kInternal,
                 "the model gave no valid probabilities for this request",
                 "see the counter of corrupted requests"},
@@ -80,7 +91,7 @@ void EngineState::take_rows(const StepRows& rows, const model::StepResult& resul
   Sequence& sequence = *rows.sequence;
   if (!prompt_rows_valid(rows, result) ||
       (rows.sample_row >= 0 && !row_valid(rows.sample_row, result))) {
-    fail_corrupted(*sequence.request);
+    fail_invalid_rows(sequence);
     return;
   }
   if (rows.prompt_rows_end > rows.prompt_rows_begin) take_prompt_rows(rows, result);
@@ -102,7 +113,7 @@ void EngineState::take_draws(const StepRows& rows, const model::StepResult& resu
   for (int32_t i = 0; i <= rows.drafts; ++i) {
     const int32_t row = rows.sample_row + i;
     if (!row_valid(row, result)) {
-      fail_corrupted(*sequence.request);
+      fail_invalid_rows(sequence);
       return;
     }
     const int32_t token = result.rows[static_cast<size_t>(row)].id;

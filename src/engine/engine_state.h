@@ -125,7 +125,7 @@ class EngineState {
   void take_rows(const StepRows& rows, const model::StepResult& result);
   void take_draws(const StepRows& rows, const model::StepResult& result);
   void note_collected(Sequence& sequence, int32_t rows);
-  void fail_corrupted(LiveRequest& request);
+  void fail_invalid_rows(Sequence& sequence);
   void ask_for_drafts(Sequence& sequence);
   void take_prompt_rows(const StepRows& rows, const model::StepResult& result);
   void take_token(Sequence& sequence, int32_t row, const model::StepResult& result);

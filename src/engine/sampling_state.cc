@@ -121,6 +121,15 @@ int32_t SamplingState::append_mask(const DrawPoint& point, model::Batch& batch) 
   return static_cast<int32_t>(begin / words);
 }
 
+bool SamplingState::forbids_everything(std::span<const int32_t> output) const {
+  model::Batch batch;
+  const DrawPoint point{.output = output, .output_count = static_cast<int32_t>(output.size())};
+  if (append_mask(point, batch) < 0) return false;
+  for (int32_t id = 0; id < vocabulary_; ++id)
+    if (batch.masks[static_cast<size_t>(id) / 32] >> (id % 32) & 1) return false;
+  return true;
+}
+
 void SamplingState::append_row(const DrawPoint& point, model::Batch& batch) const {
   kernels::SampleRow row;
   row.temperature = params_->temperature;

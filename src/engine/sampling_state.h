@@ -60,6 +60,10 @@ class SamplingState {
   // Appends the row that draws a token and what it refers to.
   void append_row(const DrawPoint& point, model::Batch& batch) const;
 
+  // True when the client's rules (allowed tokens, bad words, min_tokens) forbid every token after
+  // this output, so that there is nothing to draw.
+  bool forbids_everything(std::span<const int32_t> output) const;
+
  private:
   int32_t append_mask(const DrawPoint& point, model::Batch& batch) const;
 

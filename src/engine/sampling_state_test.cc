@@ -61,6 +61,24 @@ TEST(SamplingState, MinTokensMasksEndAndStopIds) {
   EXPECT_EQ(f.row().mask_row, -1);
 }
 
+TEST(SamplingState, KnowsWhenTheClientForbidsEverything) {
+  Fixture f;
+  const auto nothing_left = [&] {
+    SamplingState state;
+    state.init(f.params, f.eos, f.prompt, f.output, kVocabulary);
+    return state.forbids_everything(f.output);
+  };
+  EXPECT_FALSE(nothing_left());
+  f.params.allowed_token_ids = {69};
+  EXPECT_FALSE(nothing_left());
+  f.params.min_tokens = 2;  // an end token alone, and not yet
+  EXPECT_TRUE(nothing_left());
+  f.output = {7, 69};
+  EXPECT_FALSE(nothing_left());
+  f.params.bad_words = {{7, 69, 69}};
+  EXPECT_TRUE(nothing_left());
+}
+
 TEST(SamplingState, AllowedIdsAndBadWords) {
   Fixture f;
   f.params.allowed_token_ids = {3, 64};

@@ -149,8 +149,8 @@ class Planner {
     return running_end_ > i;
   }
 
-  // Blocks that running sequences still need for tokens they have: promised, not free. Called before
-  // anybody is admitted.
+  // Blocks that running sequences still need for tokens they have: promised, not free. Called
+  // before anybody is admitted.
   int32_t outstanding_blocks() const {
     int32_t blocks = 0;
     for (const Sequence* sequence : state_.running)

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "kernels/host/host_memory.h"
 #include "kernels/host/host_stream.h"
@@ -135,6 +137,8 @@ TEST_F(HostTierTest, WaitsForWhatTheStepsHaveBefore) {
       },
       &step)));
   ASSERT_TRUE(tier_->start(steps_.get(), {1, true, {{0, 0}}}));
+  // Time enough to go wrong.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
   std::vector<TransferReport> reports;
   tier_->finished(/*wait=*/false, reports);
   EXPECT_TRUE(reports.empty());

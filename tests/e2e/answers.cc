@@ -93,7 +93,8 @@ std::string difference(const Answer& got, const Answer& wanted) {
     return fmt::format("{} tokens instead of {}", got.ids.size(), wanted.ids.size());
   if (got.finish != wanted.finish) return "another finish reason";
   std::string text = difference("logprobs", got.logprobs, wanted.logprobs);
-  if (text.empty()) text = difference("prompt logprobs", got.prompt_logprobs, wanted.prompt_logprobs);
+  if (text.empty())
+    text = difference("prompt logprobs", got.prompt_logprobs, wanted.prompt_logprobs);
   return text;
 }
 
@@ -119,8 +120,7 @@ void AnswerSink::on_event(engine::TokenEvent event) {
 std::vector<Answer> AnswerSink::wait(int32_t choices, int seconds) {
   std::unique_lock lock(mutex_);
   std::vector<Answer> answers;
-  if (!changed_.wait_for(
-          lock, std::chrono::seconds(seconds), [&] { return ended_ >= choices; }))
+  if (!changed_.wait_for(lock, std::chrono::seconds(seconds), [&] { return ended_ >= choices; }))
     return answers;
   for (auto& [choice, answer] : answers_) answers.push_back(answer);
   return answers;
@@ -150,8 +150,9 @@ std::vector<int32_t> repeated_text(int32_t count, int32_t vocabulary) {
 
 std::vector<Question> make_questions(int32_t prompts, int32_t vocabulary) {
   // Around every edge: blocks and segments of 64, register and task tiles, splits of attention.
-  constexpr std::array<int32_t, 24> kEdges = {1,  2,  3,   4,   7,   8,   15,  16,  17,  31,  33, 48,
-                                              63, 64, 65,  96,  127, 128, 129, 191, 193, 256, 2,  300};
+  constexpr std::array<int32_t, 24> kEdges = {1,   2,   3,   4,   7,   8,   15, 16,
+                                              17,  31,  33,  48,  63,  64,  65, 96,
+                                              127, 128, 129, 191, 193, 256, 2,  300};
   std::mt19937 random(2024);
   std::vector<Question> questions;
   for (int32_t i = 0; i < prompts; ++i) {
@@ -159,8 +160,8 @@ std::vector<Question> make_questions(int32_t prompts, int32_t vocabulary) {
     if (i % 16 == 10) {
       q.prompt = repeated_text(513 + 37 * (i / 16), vocabulary);
     } else {
-      const int32_t length = i < 24 ? kEdges[static_cast<size_t>(i)]
-                                    : 1 + static_cast<int32_t>(random() % 110);
+      const int32_t length =
+          i < 24 ? kEdges[static_cast<size_t>(i)] : 1 + static_cast<int32_t>(random() % 110);
       q.prompt = random_ids(random, length, vocabulary);
     }
     q.sampling.temperature = 0;

@@ -47,8 +47,7 @@ inline Expected<Machine> open_machine(const MachineOptions& options) {
   const std::vector<kernels::DeviceRef> devices = {machine.device.ref()};
   TANDEM_ASSIGN(model::ModelSpec spec, model::read_model_config(options.directory));
   model::Plan plan = model::make_plan(spec, model::make_placement(spec, {}), options.activation);
-  TANDEM_ASSIGN(const weights::Checkpoint checkpoint,
-                weights::Checkpoint::open(options.directory));
+  TANDEM_ASSIGN(const weights::Checkpoint checkpoint, weights::Checkpoint::open(options.directory));
   TANDEM_TRY(model::resolve_plan(plan, spec, devices, checkpoint));
   TANDEM_ASSIGN(
       machine.model,

@@ -30,8 +30,8 @@ struct Scenario {
   int threads = 2;
   int32_t noise = 0;  // other requests among the questions; some are aborted
   bool one_by_one = false;
-  bool twice = false;        // the second time with the cache of the first
-  bool choices = false;      // the questions with n = 4 beside those with n = 1
+  bool twice = false;    // the second time with the cache of the first
+  bool choices = false;  // the questions with n = 4 beside those with n = 1
   bool must_preempt = false;
   bool in_short = true;
 };
@@ -75,14 +75,12 @@ std::vector<Scenario> scenarios() {
   list.push_back({.name = "two steps in flight",
                   .engine = {.chunk = 96, .batch = 8, .depth = 2, .prefix_caching = true},
                   .noise = 16});
-  list.push_back({.name = "preempted with two steps in flight",
-                  .engine = {.chunk = 64,
-                             .batch = 12,
-                             .blocks = kTinyPool,
-                             .depth = 2,
-                             .prefix_caching = true},
-                  .must_preempt = true,
-                  .in_short = false});
+  list.push_back(
+      {.name = "preempted with two steps in flight",
+       .engine =
+           {.chunk = 64, .batch = 12, .blocks = kTinyPool, .depth = 2, .prefix_caching = true},
+       .must_preempt = true,
+       .in_short = false});
   list.push_back({.name = "n = 4 beside n = 1",
                   .engine = {.chunk = 128, .batch = 16, .prefix_caching = true},
                   .choices = true});

@@ -28,7 +28,8 @@ MarkedText::MarkedText(std::string text, bool untrusted) : text_(std::move(text)
   if (untrusted) mark_all();
 }
 
-MarkedText::MarkedText(std::string text, std::vector<Range> untrusted) : text_(std::move(text)) {
+MarkedText::MarkedText(std::string text, const std::vector<Range>& untrusted)
+    : text_(std::move(text)) {
   size_t last_end = 0;
   for (const Range& range : untrusted) {
     TANDEM_CHECK(range.begin >= last_end && range.begin <= range.end && range.end <= text_.size(),

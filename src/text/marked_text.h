@@ -23,7 +23,7 @@ class MarkedText {
   // All of `text` trusted, or all of it untrusted.
   MarkedText(std::string text, bool untrusted);
   // `untrusted`: sorted, disjoint, inside the text (TANDEM_CHECK).
-  MarkedText(std::string text, std::vector<Range> untrusted);
+  MarkedText(std::string text, const std::vector<Range>& untrusted);
 
   const std::string& text() const { return text_; }
   // Sorted, disjoint, not adjacent, none empty.

@@ -26,23 +26,24 @@ utf8proc_option_t options_of(NormalForm form) {
   return static_cast<utf8proc_option_t>(options);
 }
 
-// Sorts each run of combining marks by combining class. utf8proc's own ordering is quadratic in the
-// length of a run, which a client chooses.
+// Sorts each run of combining marks by combining class, those of one class in their order.
+// utf8proc's own ordering is quadratic in the length of a run, which a client chooses.
 void order_marks(std::vector<utf8proc_int32_t>& points) {
   const auto mark_class = [](utf8proc_int32_t c) {
-    return utf8proc_get_property(c)->combining_class;
+    return static_cast<uint64_t>(utf8proc_get_property(c)->combining_class);
   };
+  std::vector<uint64_t> keys;  // class, then place in the run
+  std::vector<utf8proc_int32_t> run;
   for (size_t i = 0; i < points.size();) {
-    if (mark_class(points[i]) == 0) {
-      ++i;
-      continue;
+    keys.clear();
+    run.clear();
+    for (size_t at = i; at < points.size() && mark_class(points[at]) != 0; ++at) {
+      keys.push_back((mark_class(points[at]) << 32) | run.size());
+      run.push_back(points[at]);
     }
-    size_t end = i;
-    while (end < points.size() && mark_class(points[end]) != 0) ++end;
-    std::stable_sort(points.begin() + static_cast<std::ptrdiff_t>(i),
-                     points.begin() + static_cast<std::ptrdiff_t>(end),
-                     [&](auto a, auto b) { return mark_class(a) < mark_class(b); });
-    i = end;
+    std::sort(keys.begin(), keys.end());
+    for (const uint64_t key : keys) points[i++] = run[static_cast<uint32_t>(key)];
+    if (run.empty()) ++i;
   }
 }
 

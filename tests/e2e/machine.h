@@ -67,15 +67,9 @@ struct EngineOptions {
   int32_t long_prefill_threshold = 0;
 };
 
-template <class Options>
-void ask_for_host_tier(Options& options, int64_t blocks) {
-  if constexpr (requires { options.host_blocks; }) options.host_blocks = blocks;
-}
-
 struct EngineUnderTest {
   std::unique_ptr<Clock> clock;  // ends after the engine
   std::unique_ptr<engine::Engine> engine;
-  bool has_host_tier = false;
 };
 
 inline Expected<EngineUnderTest> start_engine(const Machine& machine,
@@ -85,7 +79,7 @@ inline Expected<EngineUnderTest> start_engine(const Machine& machine,
   runner_options.max_logits_rows = std::min(64, options.chunk);
   runner_options.kv_blocks = options.blocks;
   runner_options.max_positions = machine.model->spec().max_positions;
-  ask_for_host_tier(runner_options, options.host_blocks);
+  runner_options.host_blocks = options.host_blocks;
   TANDEM_ASSIGN(auto runner, model::StepRunner::create(*machine.model, runner_options));
   engine::EngineConfig config;
   config.blocks = options.blocks;
@@ -100,7 +94,6 @@ inline Expected<EngineUnderTest> start_engine(const Machine& machine,
   config.form = options.form;
   auto executor = std::make_unique<engine::ModelExecutor>(std::move(runner), options.depth);
   EngineUnderTest out;
-  out.has_host_tier = executor->host_blocks() > 0;
   out.clock = std::make_unique<SteadyClock>();
   TANDEM_ASSIGN(out.engine,
                 engine::Engine::create(std::move(config), std::move(executor), *out.clock));

@@ -60,6 +60,16 @@ std::vector<Scenario> scenarios() {
                              .host_blocks = 40,
                              .preemption = PreemptionMode::kSwap},
                   .must_preempt = true});
+  list.push_back({.name = "preempted by swap with two steps in flight",
+                  .engine = {.chunk = 48,
+                             .batch = 12,
+                             .blocks = kTinyPool,
+                             .host_blocks = 9,
+                             .depth = 2,
+                             .prefix_caching = true,
+                             .preemption = PreemptionMode::kSwap},
+                  .must_preempt = true,
+                  .in_short = false});
   list.push_back({.name = "prefix warm",
                   .engine = {.batch = 5, .blocks = 600, .prefix_caching = true},
                   .twice = true});
@@ -210,10 +220,6 @@ class SameAnswer : public ::testing::TestWithParam<Model> {
     scenario.engine.form = GetParam().form;
     auto started = start_engine(*machine, scenario.engine);
     ASSERT_TRUE(started) << started.error().to_line();
-    if (scenario.engine.host_blocks > 0 && !started->has_host_tier) {
-      std::printf("[  SKIPPED ] %s: this executor has no host tier\n", scenario.name.c_str());
-      return;
-    }
     std::vector<Question> questions = questions_;
     std::vector<std::vector<Answer>> truth = truth_;
     if (scenario.choices) {
@@ -232,9 +238,13 @@ class SameAnswer : public ::testing::TestWithParam<Model> {
     expect_clean(*started, scenario);
   }
 
-  void expect_clean(EngineUnderTest& under_test, const Scenario& scenario) {
+  static void expect_clean(EngineUnderTest& under_test, const Scenario& scenario) {
     under_test.engine->drain(TimePoint::max());
     const engine::EngineCounters counters = under_test.engine->counters();
+    if (counters.preemptions > 0)
+      std::printf("[          ] %d preemptions, %d by swap\n",
+                  static_cast<int>(counters.preemptions),
+                  static_cast<int>(counters.swaps_in));
     if (scenario.must_preempt) {
       EXPECT_GT(counters.preemptions, 0u);
     }
@@ -243,6 +253,7 @@ class SameAnswer : public ::testing::TestWithParam<Model> {
     }
     if (scenario.choices) {
       EXPECT_GT(counters.forks, 0u);
+      EXPECT_GT(counters.block_copies, 0u);
     }
     EXPECT_EQ(counters.running, 0);
     EXPECT_EQ(counters.waiting, 0);

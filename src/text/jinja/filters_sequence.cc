@@ -1,7 +1,6 @@
 // Filters on lists.
 
 #include <algorithm>
-#include <optional>
 #include <unordered_map>
 
 #include "text/jinja/attribute_path.h"
@@ -105,26 +104,42 @@ struct Keyed {
   Value item;
 };
 
+// Whether `a` goes before `b`. Errors: types without an order.
+Expected<bool> goes_before(Interpreter& in, const Keyed& a, const Keyed& b, bool reversed) {
+  for (size_t i = 0; i < a.keys.size(); ++i) {
+    TANDEM_ASSIGN(const int result,
+                  reversed ? order(in.budget(), b.keys[i], a.keys[i])
+                           : order(in.budget(), a.keys[i], b.keys[i]));
+    if (result != 0) return result < 0;
+  }
+  return false;
+}
+
+// A merge sort from the bottom: stable, ends at the first error, and stays in bounds whatever the
+// order says (NaN has none).
 Expected<Value> sort_items(Interpreter& in, std::vector<Keyed> keyed, bool reversed) {
-  std::optional<Error> error;
-  const auto before = [&](const Keyed& a, const Keyed& b) {
-    for (size_t i = 0; i < a.keys.size() && !error; ++i) {
-      const auto result = reversed ? order(in.budget(), b.keys[i], a.keys[i])
-                                   : order(in.budget(), a.keys[i], b.keys[i]);
-      if (!result) {
-        error = result.error();
-      } else if (*result != 0) {
-        return *result < 0;
+  std::vector<Keyed> merged;
+  for (size_t width = 1; width < keyed.size(); width *= 2) {
+    merged.clear();
+    merged.reserve(keyed.size());
+    for (size_t begin = 0; begin < keyed.size(); begin += 2 * width) {
+      const size_t middle = std::min(begin + width, keyed.size());
+      const size_t end = std::min(begin + 2 * width, keyed.size());
+      size_t left = begin;
+      size_t right = middle;
+      while (left < middle || right < end) {
+        TANDEM_TRY(in.budget().step());
+        bool take_right = left == middle;
+        if (left < middle && right < end) {
+          TANDEM_ASSIGN(take_right, goes_before(in, keyed[right], keyed[left], reversed));
+        }
+        merged.push_back(std::move(keyed[take_right ? right++ : left++]));
       }
     }
-    return false;
-  };
-  size_t log2 = 1;
-  while ((size_t{1} << log2) < keyed.size()) ++log2;
-  TANDEM_TRY(in.budget().step(1 + keyed.size() * log2 / 2));
-  std::stable_sort(keyed.begin(), keyed.end(), before);
-  if (error) return fail(*std::move(error));
+    keyed.swap(merged);
+  }
   std::vector<Value> items;
+  items.reserve(keyed.size());
   for (Keyed& entry : keyed) items.push_back(std::move(entry.item));
   return in.list(std::move(items));
 }

@@ -136,7 +136,7 @@ Expected<Value> Interpreter::evaluate_logic(const Expr& expr, Scope& scope) {
 Expected<Value> Interpreter::evaluate_sign(const Expr& expr, Scope& scope) {
   TANDEM_ASSIGN(const Value value, evaluate(*expr.parts[0], scope));
   if (expr.kind == ExprKind::kNot) return Value(!is_true(value));
-  TANDEM_ASSIGN(const Value negated, negative(value));
+  TANDEM_ASSIGN(Value negated, negative(value));
   if (expr.kind == ExprKind::kNegative) return negated;
   return value.is_bool() ? negative(negated) : Expected<Value>(value);  // +true is 1
 }

@@ -394,6 +394,7 @@ Expected<Value> slice(
   }
   if (sequence != nullptr) {
     std::vector<Value> items;
+    items.reserve(chosen.size());
     for (const size_t i : chosen) items.push_back(sequence->items[i]);
     return make_sequence(budget, sequence->kind, std::move(items));
   }

@@ -177,6 +177,7 @@ class JsonPrinter {
 
   Expected<void> print_dict(const Dict& dict, int depth) {
     std::vector<const Dict::Entry*> entries;
+    entries.reserve(dict.entries.size());
     for (const auto& entry : dict.entries) entries.push_back(&entry);
     if (style_.sort_keys) TANDEM_TRY(sort(entries));
     out += '{';
@@ -198,7 +199,7 @@ class JsonPrinter {
         return fail_value("sort_keys with a key of type {}", type_name(entry->first));
       }
     }
-    std::stable_sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) {
+    std::sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) {
       return a->first.text() < b->first.text();
     });
     return {};
@@ -297,12 +298,10 @@ std::string float_text(double number) {
     if (count > 1) out += "." + digits.substr(1);
     return out + fmt::format("e{}{:02d}", exponent < 0 ? '-' : '+', std::abs(exponent));
   }
-  if (exponent < 0)
-    return out + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
-  if (count <= exponent + 1) {
-    return out + digits + std::string(static_cast<size_t>(exponent + 1 - count), '0') + ".0";
-  }
-  const auto point = static_cast<size_t>(exponent + 1);
+  const auto zeros = [](int how_many) { return std::string(static_cast<size_t>(how_many), '0'); };
+  if (exponent < 0) return out + "0." + zeros(-exponent - 1) + digits;
+  if (count <= exponent + 1) return out + digits + zeros(exponent + 1 - count) + ".0";
+  const size_t point = static_cast<size_t>(exponent) + 1;
   return out + digits.substr(0, point) + "." + digits.substr(point);
 }
 

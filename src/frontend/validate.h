@@ -46,7 +46,7 @@ class CallSize {
   Checked<void> add(int64_t prompt_tokens, const ValidatedOptions& options);
 
  private:
-  const RequestLimits& limits_;
+  const RequestLimits limits_;
   bool streamed_;
   int64_t sequences_ = 0;
   int64_t list_ids_ = 0;

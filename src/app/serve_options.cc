@@ -126,7 +126,7 @@ void add_engine_options(CLI::App& command, ServeOptions& o) {
       command,
       "--mla-expand-from",
       o.mla_expand_from,
-      "Prompts of at least so many tokens compute MLA in the expanded form; 0 = never. Default: 0",
+      "Prompts of at least so many tokens compute MLA in the expanded form; 0 = never. Default: 512",
       {0, 1 << 24});
   add_count(command,
             "--max-num-queued-reqs",

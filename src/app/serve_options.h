@@ -31,7 +31,7 @@ struct ServeOptions {
   std::optional<int64_t> kv_cache_memory_bytes;
   int64_t swap_space_bytes = 0;  // --swap-space, given in GiB; 0 = no host tier
   std::string preemption_mode = "auto";
-  int64_t mla_expand_from = 0;  // prompt tokens; 0 = never
+  int64_t mla_expand_from = 512;  // prompt tokens; 0 = never
   int64_t max_num_queued_reqs = 4096;
   bool enable_prefix_caching = true;
 

@@ -122,12 +122,12 @@ void add_engine_options(CLI::App& command, ServeOptions& o) {
       "KV pool. Default: what --max-num-seqs sequences need, at most a quarter of the free memory",
       {1, INT64_MAX});
   add_swap_options(command, o);
-  add_count(
-      command,
-      "--mla-expand-from",
-      o.mla_expand_from,
-      "Prompts of at least so many tokens compute MLA in the expanded form; 0 = never. Default: 512",
-      {0, 1 << 24});
+  add_count(command,
+            "--mla-expand-from",
+            o.mla_expand_from,
+            "Prompts of at least so many tokens compute MLA in the expanded form; 0 = never. "
+            "Default: 512",
+            {0, 1 << 24});
   add_count(command,
             "--max-num-queued-reqs",
             o.max_num_queued_reqs,

@@ -84,7 +84,8 @@ Expected<Value> Interpreter::item_or_undefined(const Value& object, const Value&
     TANDEM_TRY(budget_.step(1 + dict->entries.size() / 256));
     const Value* value = is_hashable(key) ? dict->find(key) : nullptr;
     found = value != nullptr;
-    return found ? *value : Value();
+    if (found) return *value;  // not ?: — g++ 12 with sanitizers takes its temporary for unset
+    return Value();
   }
   Int storage = 0;
   const Int* index = key.integer_or_bool(storage);
@@ -95,7 +96,8 @@ Expected<Value> Interpreter::item_or_undefined(const Value& object, const Value&
                          sequence->kind == SequenceKind::kRange;
     const int64_t at = indexed ? position(*index, sequence->items.size()) : -1;
     found = at >= 0;
-    return found ? sequence->items[static_cast<size_t>(at)] : Value();
+    if (found) return sequence->items[static_cast<size_t>(at)];
+    return Value();
   }
   if (const String* text = object.string()) {
     const int64_t at = position(*index, text->code_points);

@@ -127,7 +127,7 @@ void add_engine_options(CLI::App& command, ServeOptions& o) {
       "--mla-expand-from",
       o.mla_expand_from,
       "Prompts of at least so many tokens compute MLA in the expanded form; 0 = never. Default: 0",
-      {0, INT32_MAX});
+      {0, 1 << 24});
   add_count(command,
             "--max-num-queued-reqs",
             o.max_num_queued_reqs,

@@ -50,7 +50,12 @@ struct RequestLimits {
   int64_t max_logit_bias = 1024;
   int64_t max_bad_words = 1024;
   int64_t max_stop_token_ids = 1024;
-  int64_t max_prompts = 1024;  // of one completions call
+  int64_t max_prompts = 1024;         // of one completions call
+  int64_t max_sequences = 1024;       // prompts x n of one call
+  int64_t max_list_ids = 16'000'000;  // in the lists of token ids of all prompts of one call
+  // Log-probabilities that one call may ask to be kept until its answer is whole. Each takes some
+  // hundred bytes with its token's text.
+  int64_t max_kept_logprobs = 8'000'000;
 };
 
 }  // namespace tandem::frontend

@@ -146,6 +146,14 @@ Checked<void> check_stop_strings(const GenerationOptions& o, const RequestLimits
   return {};
 }
 
+// What a prompt's lists take in memory, in ids of 4 bytes.
+int64_t list_ids(const engine::SamplingParams& p) {
+  constexpr size_t kWordOverhead = 14;  // a vector and its allocation
+  size_t ids = p.allowed_token_ids.size() + p.stop_token_ids.size() + 2 * p.logit_bias.size();
+  for (const std::vector<int32_t>& word : p.bad_words) ids += word.size() + kWordOverhead;
+  return static_cast<int64_t>(ids);
+}
+
 }  // namespace
 
 Checked<ValidatedOptions> validate_options(const GenerationOptions& options,
@@ -179,6 +187,36 @@ Checked<ValidatedOptions> validate_options(const GenerationOptions& options,
   out.include_stop_str_in_output = options.include_stop_str_in_output;
   out.skip_special_tokens = options.skip_special_tokens;
   return out;
+}
+
+Checked<void> CallSize::add(int64_t prompt_tokens, const ValidatedOptions& options) {
+  const engine::SamplingParams& p = options.sampling;
+  sequences_ += options.choices;
+  if (sequences_ > limits_.max_sequences) {
+    return std::unexpected(RequestError{
+        ErrorKind::kTooLarge,
+        fmt::format("'n' times the number of prompts must be at most {}", limits_.max_sequences),
+        "n"});
+  }
+  list_ids_ += list_ids(p);
+  if (list_ids_ > limits_.max_list_ids) {
+    return std::unexpected(
+        RequestError{ErrorKind::kTooLarge,
+                     "'prompt' has too many entries for so long bad_words, allowed_token_ids, "
+                     "logit_bias and stop_token_ids, which each of them keeps",
+                     "prompt"});
+  }
+  // The drawn token's and the most likely ones'. Each factor is within its own limit: no overflow.
+  if (p.prompt_top_logprobs >= 0) kept_logprobs_ += prompt_tokens * (1 + p.prompt_top_logprobs);
+  if (p.top_logprobs >= 0 && !streamed_)
+    kept_logprobs_ += int64_t{options.choices} * p.max_tokens * (1 + p.top_logprobs);
+  if (kept_logprobs_ <= limits_.max_kept_logprobs) return {};
+  return std::unexpected(
+      RequestError{ErrorKind::kTooLarge,
+                   fmt::format("'logprobs' and 'prompt_logprobs' ask for more than {} "
+                               "log-probabilities in one answer; lower them, n or max_tokens",
+                               limits_.max_kept_logprobs),
+                   "logprobs"});
 }
 
 Checked<std::vector<int32_t>> check_prompt(std::vector<int32_t> ids,

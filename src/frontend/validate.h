@@ -35,4 +35,22 @@ Checked<std::vector<int32_t>> check_prompt(std::vector<int32_t> ids,
                                            const GenerationOptions& options,
                                            const RequestLimits& limits);
 
+// What the prompts of one call cost together, where each alone is within its limits. One call, one
+// thread.
+class CallSize {
+ public:
+  // A streamed answer keeps no log-probabilities of the output.
+  CallSize(const RequestLimits& limits, bool streamed) : limits_(limits), streamed_(streamed) {}
+
+  // Counts one more prompt. An error names the field that makes the call too large.
+  Checked<void> add(int64_t prompt_tokens, const ValidatedOptions& options);
+
+ private:
+  const RequestLimits& limits_;
+  bool streamed_;
+  int64_t sequences_ = 0;
+  int64_t list_ids_ = 0;
+  int64_t kept_logprobs_ = 0;
+};
+
 }  // namespace tandem::frontend

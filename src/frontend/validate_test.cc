@@ -77,5 +77,45 @@ TEST(Validate, PromptsAreChecked) {
             (std::vector<int32_t>{3, 4}));
 }
 
+// Adds prompts until one is refused; how many were accepted, and the field that is blamed.
+std::pair<int, std::string> prompts_accepted(const ValidatedOptions& options,
+                                             bool streamed,
+                                             RequestLimits limits = {}) {
+  CallSize size(limits, streamed);
+  for (int prompts = 0; prompts < 10'000; ++prompts) {
+    if (const auto added = size.add(100, options); !added) return {prompts, added.error().param};
+  }
+  return {10'000, ""};
+}
+
+TEST(CallSize, ManyPromptsAreCountedTogether) {
+  using Result = std::pair<int, std::string>;
+  const RequestLimits limits{.max_sequences = 1000, .max_list_ids = 500, .max_kept_logprobs = 5000};
+  ValidatedOptions o;
+  o.choices = 128;
+  EXPECT_EQ(prompts_accepted(o, false, limits), Result(7, "n"));
+  o.choices = 2;
+  EXPECT_EQ(prompts_accepted(o, false, limits), Result(500, "n"));
+
+  o.sampling.max_tokens = 50;
+  o.sampling.top_logprobs = 4;  // 2 x 50 x 5 entries
+  EXPECT_EQ(prompts_accepted(o, false, limits), Result(10, "logprobs"));
+  EXPECT_EQ(prompts_accepted(o, true, limits), Result(500, "n"));
+  o.sampling.prompt_top_logprobs = 9;  // 100 x 10
+  EXPECT_EQ(prompts_accepted(o, true, limits), Result(5, "logprobs"));
+
+  o = {};
+  o.sampling.bad_words = {{1, 2}, {3}};  // 2 + 1, and 14 for each
+  EXPECT_EQ(prompts_accepted(o, false, limits), Result(16, "prompt"));
+}
+
+TEST(CallSize, OneLargeRequestIsWithinTheLimits) {
+  ValidatedOptions o;
+  o.sampling.max_tokens = 160'000;
+  o.sampling.top_logprobs = 20;
+  CallSize size(RequestLimits{}, false);
+  EXPECT_TRUE(size.add(1000, o));
+}
+
 }  // namespace
 }  // namespace tandem::frontend

@@ -109,6 +109,8 @@ Checked<void> ApiServer::Handlers::chat(const OrderedJson& body, net::ResponseWr
   setup.choices_per_prompt = prepared.options.choices;
   setup.usage_details = config.prompt_tokens_details;
   setup.prompts = {prepared.prompt};
+  TANDEM_TRY(frontend::CallSize(frontend.config().limits, request.stream.stream)
+                 .add(static_cast<int64_t>(prepared.prompt.size()), prepared.options));
   std::vector<frontend::PreparedGeneration> all;
   all.push_back(std::move(prepared));
   std::make_shared<Call>(std::move(setup), writer)->start(frontend, std::move(all));
@@ -135,6 +137,7 @@ Checked<void> ApiServer::Handlers::completions(const OrderedJson& body,
   setup.usage_details = config.prompt_tokens_details;
   std::vector<frontend::PreparedGeneration> all;
   all.reserve(request.prompts.size());
+  frontend::CallSize size(frontend.config().limits, request.stream.stream);
   for (Prompt& prompt : request.prompts) {
     std::vector<int32_t> ids;
     const bool is_text = std::holds_alternative<std::string>(prompt);
@@ -144,10 +147,13 @@ Checked<void> ApiServer::Handlers::completions(const OrderedJson& body,
     } else {
       ids = std::move(std::get<std::vector<int32_t>>(prompt));
     }
+    const size_t whole = ids.size();
     TANDEM_ASSIGN(auto prepared, frontend.prepare(std::move(ids), request.options, 16));
+    TANDEM_TRY(size.add(static_cast<int64_t>(prepared.prompt.size()), prepared.options));
     if (request.echo) {
-      setup.prompt_texts.push_back(is_text ? std::get<std::string>(prompt)
-                                           : frontend.decode(prepared.prompt, false));
+      const bool as_given = is_text && prepared.prompt.size() == whole;  // not truncated
+      setup.prompt_texts.push_back(as_given ? std::get<std::string>(prompt)
+                                            : frontend.decode(prepared.prompt, false));
     }
     setup.prompts.push_back(prepared.prompt);
     all.push_back(std::move(prepared));

@@ -17,7 +17,7 @@ run_emulated() {
     program=$(find build/arm64 -type f -name "$target" -perm -u+x | head -n 1)
     echo "-- $program"
     timeout 900 qemu-aarch64-static -cpu "${TANDEM_ARM_CPU:-neoverse-n1}" -L /usr/aarch64-linux-gnu \
-      "$program" --gtest_brief=1 || code=1
+      -E "LD_LIBRARY_PATH=$PWD/build/arm64-sysroot/usr/lib/aarch64-linux-gnu" "$program" --gtest_brief=1 || code=1
   done
   return $code
 }

@@ -20,6 +20,8 @@ if(TANDEM_WERROR)
   target_compile_options(tandem_options INTERFACE -Werror)
 endif()
 if(TANDEM_SANITIZE)
-  target_compile_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE} -fno-sanitize-recover=all)
+  # The checks that are woven in confuse GCC's flow analysis: -Wmaybe-uninitialized is false there (GCC bug 105562).
+  target_compile_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE} -fno-sanitize-recover=all
+    -Wno-maybe-uninitialized)
   target_link_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
 endif()

@@ -3,6 +3,7 @@
 // Rows of a published weight tensor -> float32. Inputs are host memory, row-major; sizes were
 // checked by whoever read the file. Any thread.
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 
@@ -45,26 +46,38 @@ inline const float* scale_row(const RowSource& source, int64_t row) {
   return source.scales + (source.first_row + row) / kScaleBlock * scale_columns(source.k);
 }
 
+// Every e4m3 value by its bits.
+inline constexpr std::array<float, 256> kF8E4M3Values = [] {
+  std::array<float, 256> values{};
+  for (size_t i = 0; i < values.size(); ++i) values[i] = f8e4m3_to_float(static_cast<uint8_t>(i));
+  return values;
+}();
+
 // Values of `row` without their scales: what a kernel multiplies before it applies them.
 inline void decode_row(const RowSource& source, int64_t row, float* out) {
+  const int64_t k = source.k;
   const char* data =
-      static_cast<const char*>(source.data) + row * source.k * bytes_of_value(source.format);
-  for (int64_t i = 0; i < source.k; ++i) {
-    switch (source.format) {
-      case RowFormat::kF32:
-        std::memcpy(&out[i], data + 4 * i, 4);
-        break;
-      case RowFormat::kF16:
-      case RowFormat::kBF16: {
-        uint16_t bits;
-        std::memcpy(&bits, data + 2 * i, 2);
-        out[i] = source.format == RowFormat::kF16 ? f16_to_float(bits) : bf16_to_float(bits);
-        break;
-      }
-      case RowFormat::kF8Block128:
-        out[i] = f8e4m3_to_float(static_cast<uint8_t>(data[i]));
-        break;
+      static_cast<const char*>(source.data) + row * k * bytes_of_value(source.format);
+  const auto halves = [&](auto decode) {
+    for (int64_t i = 0; i < k; ++i) {
+      uint16_t bits;
+      std::memcpy(&bits, data + 2 * i, 2);
+      out[i] = decode(bits);
     }
+  };
+  switch (source.format) {
+    case RowFormat::kF32:
+      std::memcpy(out, data, static_cast<size_t>(k) * sizeof(float));
+      break;
+    case RowFormat::kF16:
+      halves(f16_to_float);
+      break;
+    case RowFormat::kBF16:
+      halves(bf16_to_float);
+      break;
+    case RowFormat::kF8Block128:
+      for (int64_t i = 0; i < k; ++i) out[i] = kF8E4M3Values[static_cast<uint8_t>(data[i])];
+      break;
   }
 }
 

@@ -48,10 +48,11 @@ void add_preemptions(std::vector<Scenario>& list) {
   list.push_back({.name = "preempted by recompute",
                   .engine = {.chunk = kPreemptChunk, .prefix_caching = false},
                   .preempt_each = true});
-  list.push_back(
-      {.name = "preempted by swap",
-       .engine = {.chunk = kPreemptChunk, .host_blocks = kTinyPool, .preemption = PreemptionMode::kSwap},
-       .preempt_each = true});
+  list.push_back({.name = "preempted by swap",
+                  .engine = {.chunk = kPreemptChunk,
+                             .host_blocks = kTinyPool,
+                             .preemption = PreemptionMode::kSwap},
+                  .preempt_each = true});
   list.push_back(
       {.name = "tiny pool, two steps in flight",
        .least = Selection::kAll,
@@ -402,7 +403,7 @@ std::vector<Model> other_instruction_sets() {
                       kBundled,
                       DType::kBF16,
                       {},
-                      8,
+                      12,
                       Selection::kShort,
                       set});
   return list;

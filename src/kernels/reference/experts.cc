@@ -32,7 +32,7 @@ void ReferenceOperators::experts(RunContext& context, const ExpertsArgs& args) {
       }
       multiply(experts.down[expert], gate_up, 1, row, down);
       const float weight = args.weights[t * args.top_k + s];
-      for (int64_t i = 0; i < hidden; ++i) total[i] = std::fma(weight, down[i], total[i]);
+      add_scaled(weight, down, hidden, total);
     }
     for (int64_t i = 0; i < hidden; ++i) store(args.out, t, i, total[i]);
   }

@@ -9,23 +9,14 @@
 namespace tandem::kernels {
 
 // sum of a[i] * b[i], from 0 in order, fused.
-inline float dot(const float* a, const float* b, int64_t n) {
-  float sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum = std::fma(a[i], b[i], sum);
-  return sum;
-}
+float dot(const float* a, const float* b, int64_t n);
+
+// sum[i] += factor * x[i], fused.
+void add_scaled(float factor, const float* x, int64_t n, float* sum);
 
 // The fixed K partition (weight.h): sums of kKPartition products, added in order; with scales, each
 // sum times its scale.
-inline float dot_in_partitions(const float* x, const float* w, int64_t k, const float* scales) {
-  float total = 0;
-  for (int64_t begin = 0; begin < k; begin += kKPartition) {
-    const int64_t length = k - begin < kKPartition ? k - begin : kKPartition;
-    const float sum = dot(x + begin, w + begin, length);
-    total = scales ? std::fma(sum, scales[begin / kKPartition], total) : total + sum;
-  }
-  return total;
-}
+float dot_in_partitions(const float* x, const float* w, int64_t k, const float* scales);
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
 inline float silu(float x) { return x / (1.0f + std::exp(-x)); }

@@ -54,10 +54,7 @@ void absorbed_row(const MlaAttendArgs& args, int64_t context, const MlaScratch& 
   const int64_t width = shape.latent + shape.rope;
   std::fill_n(s.q_latent, shape.latent, 0.0f);
   for (int64_t d = 0; d < shape.nope; ++d) {
-    const float* row = s.uk + d * shape.latent;
-    for (int64_t j = 0; j < shape.latent; ++j) {
-      s.q_latent[j] = std::fma(s.query[d], row[j], s.q_latent[j]);
-    }
+    add_scaled(s.query[d], s.uk + d * shape.latent, shape.latent, s.q_latent);
   }
   const auto score = [&](int64_t p) {
     const float* row = s.rows + p * width;

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "kernels/host/run_context.h"
+#include "kernels/reference/math.h"
 #include "kernels/reference/values.h"
 
 namespace tandem::kernels {
@@ -38,10 +39,7 @@ void softmax_attention(
     for (int64_t i = 0; i < count; ++i) {
       const float weight = std::exp(scratch.scores[i] - part_maximum);
       part_sum += weight;
-      const float* row = value(begin + i);
-      for (int64_t c = 0; c < width; ++c) {
-        scratch.part[c] = std::fma(weight, row[c], scratch.part[c]);
-      }
+      add_scaled(weight, value(begin + i), width, scratch.part);
     }
     const float merged = std::max(maximum, part_maximum);
     const float keep = std::exp(maximum - merged);

@@ -1,0 +1,34 @@
+#include "kernels/reference/math.h"
+
+// std::fma is exact: the instruction changes no bit, but without it every product is a call.
+#if defined(__x86_64__)
+#define TANDEM_FMA_IF_THERE [[gnu::target_clones("fma", "default")]]
+#else
+#define TANDEM_FMA_IF_THERE
+#endif
+
+namespace tandem::kernels {
+
+TANDEM_FMA_IF_THERE
+float dot(const float* a, const float* b, int64_t n) {
+  float sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum = std::fma(a[i], b[i], sum);
+  return sum;
+}
+
+TANDEM_FMA_IF_THERE
+void add_scaled(float factor, const float* x, int64_t n, float* sum) {
+  for (int64_t i = 0; i < n; ++i) sum[i] = std::fma(factor, x[i], sum[i]);
+}
+
+float dot_in_partitions(const float* x, const float* w, int64_t k, const float* scales) {
+  float total = 0;
+  for (int64_t begin = 0; begin < k; begin += kKPartition) {
+    const int64_t length = k - begin < kKPartition ? k - begin : kKPartition;
+    const float sum = dot(x + begin, w + begin, length);
+    total = scales ? std::fma(sum, scales[begin / kKPartition], total) : total + sum;
+  }
+  return total;
+}
+
+}  // namespace tandem::kernels

@@ -33,10 +33,10 @@ check: ## layers, headers alone, format, tree, lint
 format: ## rewrite the sources as clang-format-19 writes them
 	@scripts/check_format.sh --fix
 
-asan: deps ## unit tests and a short end-to-end run under the address and undefined-behaviour sanitizers
+asan: ## unit tests and a short end-to-end run under the address and undefined-behaviour sanitizers
 	@scripts/run_sanitizer.sh asan-ubsan
 
-tsan: deps ## tests of the threaded modules under the thread sanitizer
+tsan: ## tests of the threaded modules under the thread sanitizer
 	@scripts/run_sanitizer.sh tsan
 
 arm: ## cross compile for Arm and run the lower floors' tests under emulation (Debian)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a task needs. Fast when nothing is missing (one dpkg-query).
-#   scripts/install_dependencies.sh [--print] [SET...]     SET: build (default) test check arm bench all
+#   scripts/install_dependencies.sh [--print] [SET...]     SET: build (default) test check sanitizer arm bench all
 # Debian 12 is the lowest system supported, Ubuntu 24.04 the newest tested by name.
 # As root or with sudo it installs; otherwise it prints the one command to run and exits 1.
 set -euo pipefail
@@ -26,6 +26,7 @@ build_set="g++ cmake ninja-build ccache pkg-config git ca-certificates $boost li
   libnuma-dev libgtest-dev libgmock-dev"
 test_set="$build_set python3 python3-venv curl"
 check_set="$build_set python3 clang-format-19 clang-tidy-19"
+sanitizer_set="$test_set clang-19 libclang-rt-19-dev"
 arm_set="$build_set g++-aarch64-linux-gnu qemu-user-static"
 bench_set="$build_set libbenchmark-dev"
 
@@ -38,9 +39,10 @@ for argument in "$@"; do
     build) wanted+=" $build_set" ;;
     test) wanted+=" $test_set" ;;
     check) wanted+=" $check_set" ;;
+    sanitizer) wanted+=" $sanitizer_set" ;;
     arm) wanted+=" $arm_set" ;;
     bench) wanted+=" $bench_set" ;;
-    all) wanted+=" $test_set $check_set $arm_set $bench_set" ;;
+    all) wanted+=" $test_set $check_set $sanitizer_set $arm_set $bench_set" ;;
     *) echo "install_dependencies: unknown set '$argument'" >&2; usage >&2; exit 2 ;;
   esac
 done
@@ -87,8 +89,8 @@ echo "Installing:" $missing
 apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=3
      -o DPkg::Lock::Timeout=300)
 "${apt[@]}" update
-# clang's version 19 tools are not in every release; without them formatting and lint are skipped, not the build.
-optional='^clang-(format|tidy)-19$'
+# clang's version 19 is not in every release; without it formatting, lint and sanitizers are missing, not the build.
+optional='^(clang-(format-|tidy-)?|libclang-rt-)19(-dev)?$'
 for package in $(grep -E "$optional" <<<"$missing" || true); do
   if [ -z "$(apt-cache madison "$package" 2>/dev/null)" ]; then
     echo "install_dependencies: $package is not to be had here; checks that need it will say so." >&2

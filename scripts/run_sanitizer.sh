@@ -4,6 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
+scripts/install_dependencies.sh sanitizer || exit 1
 steps_dir=build/logs/$preset
 . scripts/steps.sh
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
 namespace tandem::app {
 namespace {
 

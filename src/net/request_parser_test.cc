@@ -9,8 +9,6 @@
 namespace tandem::net {
 namespace {
 
-constexpr std::string_view kHost = "Host: x\r\n";
-
 struct Outcome {
   int status = 0;  // 0: a whole request
   std::string method, path, query, body;

@@ -46,10 +46,10 @@ TEST(Unicode, NormalFormsOfAllCodePoints) {
       {NormalForm::kNfd, UTF8PROC_DECOMPOSE},
       {NormalForm::kNfkc, UTF8PROC_COMPOSE | UTF8PROC_COMPAT},
       {NormalForm::kNfkd, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT}};
-  for (const auto& [form, options] : forms) {
-    for_each_code_point([&, form = form, options = options](char32_t c) {
+  for (const auto& one : forms) {
+    for_each_code_point([&](char32_t c) {
       const std::string text = utf8({'a', c, 0x301, c, 'b'});
-      ASSERT_EQ(normal(text, form), reference(text, options)) << static_cast<uint32_t>(c);
+      ASSERT_EQ(normal(text, one.first), reference(text, one.second)) << static_cast<uint32_t>(c);
     });
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <unordered_set>
 #include <utility>
 
@@ -285,8 +286,9 @@ Expected<std::vector<NamedTensor>> parse_safetensors(std::span<const std::byte> 
     TANDEM_ASSIGN(Entry entry, read_entry(file_name, name, json, data));
     entries.push_back(std::move(entry));
   }
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return std::pair(a.range.begin, a.range.end) < std::pair(b.range.begin, b.range.end);
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.range.begin, a.range.end, a.tensor.name) <
+           std::tie(b.range.begin, b.range.end, b.tensor.name);
   });
   TANDEM_TRY(check_layout(entries, data.size(), file_name));
 

@@ -18,8 +18,8 @@ class CheckHeaders(unittest.TestCase):
     def write(self, name, text):
         (self.root / "src/base" / name).write_text(text)
 
-    def run_check(self):
-        done = subprocess.run([sys.executable, tools_path.ROOT / "scripts/check_headers.py", "--root", self.root],
+    def run_check(self, *options):
+        done = subprocess.run([sys.executable, tools_path.ROOT / "scripts/check_headers.py", "--root", self.root, *options],
                               capture_output=True, text=True)
         return done.returncode, done.stdout
 
@@ -49,6 +49,15 @@ class CheckHeaders(unittest.TestCase):
     def test_missing_pragma_once_shows(self):
         self.write("a.h", "struct Twice {};\n")
         self.assertEqual(self.run_check()[0], 1)
+
+    def test_build_proves_what_comes_first_in_a_unit(self):
+        for name in ("first.h", "second.h", "unbuilt.h", "shared.h"):
+            self.write(name, "#pragma once\n// C++20\n" if name == "shared.h" else "#pragma once\n")
+        self.write("first.cc", '#include "base/first.h"\n#include "base/second.h"\n')
+        self.write("shared.cc", '#include "base/shared.h"\n')
+        self.write("unbuilt.cc", '#include "base/unbuilt.h"\n')
+        self.write("CMakeLists.txt", "add_library(base first.cc shared.cc not_unbuilt.cc)\n")
+        self.assertIn("1 proved by the build, 3 compiled now", self.run_check("--built")[1])
 
 
 if __name__ == "__main__":

@@ -8,17 +8,26 @@
 #endif
 
 namespace tandem::kernels {
+namespace {
 
 TANDEM_FMA_IF_THERE
-float dot(const float* a, const float* b, int64_t n) {
+float fused_dot(const float* a, const float* b, int64_t n) {
   float sum = 0;
   for (int64_t i = 0; i < n; ++i) sum = std::fma(a[i], b[i], sum);
   return sum;
 }
 
 TANDEM_FMA_IF_THERE
-void add_scaled(float factor, const float* x, int64_t n, float* sum) {
+void fused_add(float factor, const float* x, int64_t n, float* sum) {
   for (int64_t i = 0; i < n; ++i) sum[i] = std::fma(factor, x[i], sum[i]);
+}
+
+}  // namespace
+
+float dot(const float* a, const float* b, int64_t n) { return fused_dot(a, b, n); }
+
+void add_scaled(float factor, const float* x, int64_t n, float* sum) {
+  fused_add(factor, x, n, sum);
 }
 
 float dot_in_partitions(const float* x, const float* w, int64_t k, const float* scales) {

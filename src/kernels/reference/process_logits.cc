@@ -39,8 +39,11 @@ void apply_top_p(std::span<float> logits, float top_p) {
   if (top_p >= 1) return;
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
+  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    const float x = logits[static_cast<size_t>(a)];
+    const float y = logits[static_cast<size_t>(b)];
+    if (std::isnan(x) || std::isnan(y)) return !std::isnan(x) && std::isnan(y);  // last
+    return x != y ? x > y : a < b;
   });
   double total = 0;
   for (const int32_t id : order) total += std::exp(logits[static_cast<size_t>(id)]);

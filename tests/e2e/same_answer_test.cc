@@ -397,6 +397,7 @@ std::vector<Model> other_instruction_sets() {
   using system::InstructionSet;
   const system::CpuFeatures features = system::detect_cpu_features();
   std::vector<Model> list;
+  if (is_short()) return list;
   for (const auto set : {InstructionSet::kGeneric, InstructionSet::kAvx2, InstructionSet::kAvx512})
     if (system::supports(features, set) && set != system::best_instruction_set(features))
       list.push_back({fmt::format("tiny_bfloat16_{}", system::to_string(set)),
@@ -404,7 +405,7 @@ std::vector<Model> other_instruction_sets() {
                       DType::kBF16,
                       {},
                       12,
-                      Selection::kShort,
+                      Selection::kFewPrompts,
                       set});
   return list;
 }

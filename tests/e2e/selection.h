@@ -7,14 +7,17 @@
 
 namespace tandem::e2e {
 
-inline bool is_short() {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  constexpr std::string_view kDefault = "1";
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)  // g++
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)  // clang
+constexpr bool kSanitized = __has_feature(thread_sanitizer) || __has_feature(address_sanitizer);
 #else
-  constexpr std::string_view kDefault = "0";
+constexpr bool kSanitized = false;
 #endif
+
+inline bool is_short() {
   const char* value = std::getenv("TANDEM_SHORT");
-  return (value != nullptr ? std::string_view(value) : kDefault) == "1";
+  return value != nullptr ? std::string_view(value) == "1" : kSanitized;
 }
 
 }  // namespace tandem::e2e

@@ -39,7 +39,7 @@ case "$preset" in
   tsan)
     [ -f "build/$preset/build.ninja" ] || cmake --preset "$preset"
     targets=$(ninja -C "build/$preset" -t targets all |
-      sed -nE 's/^((system|net|kernels|kv|engine|frontend|serve|e2e)\w*_test): phony$/\1/p' | sort -u)
+      sed -nE 's/^((system|net|kernels|kv|model|engine|frontend|serve|e2e|preemption)\w*_test): phony$/\1/p' | sort -u)
     if [ -n "$targets" ]; then
       step tsan-build scripts/build.sh "$preset" $targets
       step tsan-tests run_threaded $targets

@@ -1,32 +1,47 @@
 #include "kernels/reference/math.h"
 
-// std::fma is exact: the instruction changes no bit, but without it every product is a call.
-#if defined(__x86_64__)
-#define TANDEM_FMA_IF_THERE [[gnu::target_clones("fma", "default")]]
-#else
-#define TANDEM_FMA_IF_THERE
-#endif
-
 namespace tandem::kernels {
 namespace {
 
-TANDEM_FMA_IF_THERE
-float fused_dot(const float* a, const float* b, int64_t n) {
+[[gnu::always_inline]] inline float fused_dot(const float* a, const float* b, int64_t n) {
   float sum = 0;
   for (int64_t i = 0; i < n; ++i) sum = std::fma(a[i], b[i], sum);
   return sum;
 }
 
-TANDEM_FMA_IF_THERE
-void fused_add(float factor, const float* x, int64_t n, float* sum) {
+[[gnu::always_inline]] inline void fused_add(float factor, const float* x, int64_t n, float* sum) {
   for (int64_t i = 0; i < n; ++i) sum[i] = std::fma(factor, x[i], sum[i]);
 }
 
+// std::fma is exact: the instruction changes no bit, but without it every product is a call.
+#if defined(__x86_64__)
+const bool kHasFma = __builtin_cpu_supports("fma") != 0;
+
+[[gnu::target("fma")]] float dot_by_instruction(const float* a, const float* b, int64_t n) {
+  return fused_dot(a, b, n);
+}
+
+[[gnu::target("fma")]] void add_by_instruction(float factor,
+                                               const float* x,
+                                               int64_t n,
+                                               float* sum) {
+  fused_add(factor, x, n, sum);
+}
+#endif
+
 }  // namespace
 
-float dot(const float* a, const float* b, int64_t n) { return fused_dot(a, b, n); }
+float dot(const float* a, const float* b, int64_t n) {
+#if defined(__x86_64__)
+  if (kHasFma) return dot_by_instruction(a, b, n);
+#endif
+  return fused_dot(a, b, n);
+}
 
 void add_scaled(float factor, const float* x, int64_t n, float* sum) {
+#if defined(__x86_64__)
+  if (kHasFma) return add_by_instruction(factor, x, n, sum);
+#endif
   fused_add(factor, x, n, sum);
 }
 

@@ -37,6 +37,7 @@ struct GenerationOptions {
   std::optional<int64_t> truncate_prompt_tokens;
   int64_t priority = 0;
   std::string cache_salt;
+  bool split_reasoning = false;  // if the frontend knows the model's marks
 };
 
 // Bounds on what one request may cost, applied before anything is allocated for it.

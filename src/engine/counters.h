@@ -35,7 +35,8 @@ struct EngineCounters {
   uint64_t shared_steps = 0;  // steps that served more than one sequence
   PowerHistogram sequences_per_step;
   PowerHistogram tokens_per_step;
-  uint64_t prompt_tokens = 0;  // of requests at their first admission, cached ones too
+  uint64_t prompt_tokens = 0;         // of requests at their first admission, cached ones too
+  uint64_t prompt_tokens_cached = 0;  // of these, the ones that the prefix index had
   uint64_t generation_tokens = 0;
   uint64_t computed_tokens = 0;  // rows launched
   uint64_t drafts = 0;           // entries of steps that had rows of guesses
@@ -65,7 +66,7 @@ struct EngineCounters {
 
   // Now.
   int32_t running = 0;  // sequences
-  int32_t waiting = 0;  // sequences, preempted ones too
+  int32_t waiting = 0;  // sequences, preempted ones and those that have just come too
   int32_t queued = 0;   // requests that have not been in a step
   int32_t free_blocks = 0;
   int32_t total_blocks = 0;

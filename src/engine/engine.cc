@@ -92,6 +92,7 @@ EngineCounters Engine::counters() const {
   const std::lock_guard lock(mutex_);
   EngineCounters counters = published_;
   counters.queued += static_cast<int32_t>(arrivals_.size());
+  for (const auto& live : arrivals_) counters.waiting += live->request.choices;
   counters.draining = draining_;
   return counters;
 }
@@ -179,6 +180,7 @@ void Engine::step() {
     progress = true;
   }
   if (state_.in_flight() > 0) {
+    publish();  // so that the gauges show this step while it runs
     collect();
     progress = true;
   }

@@ -271,6 +271,7 @@ Expected<void> FakeExecutor::collect(model::StepResult& result) {
   }
   if (controls_->step_time_us > 0)
     std::this_thread::sleep_for(std::chrono::microseconds(controls_->step_time_us));
+  while (controls_->stalled) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   Pending& pending = pending_[first_];
   first_ = (first_ + 1) % 2;
   --used_;

@@ -137,7 +137,6 @@ Checked<void> refuse_unbuilt_fields(const FieldReader& fields, Endpoint endpoint
   static constexpr std::array kChatOnly = {"tools",
                                            "functions",
                                            "function_call",
-                                           "echo",
                                            "chat_template",
                                            "audio",
                                            "prediction",

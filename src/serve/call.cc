@@ -46,7 +46,7 @@ void Call::start(frontend::Frontend& frontend, std::vector<frontend::PreparedGen
   writer_.on_close([weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
       const std::lock_guard lock(self->mutex_);
-      self->set_over();
+      self->over_ = true;  // a load until the engine has let go of it
       self->abort_all();
     }
   });

@@ -16,7 +16,8 @@
 
 namespace tandem::serve {
 
-// Calls that are under way. Shared by them and by whoever tells.
+// Calls that are under way: not yet answered, or still in the engine because the client has only
+// just gone. Shared by them and by whoever tells.
 using LoadCounter = std::atomic<int64_t>;
 
 // Counts one call while it lives.

@@ -53,6 +53,7 @@ struct EngineCounters {
   uint64_t requests = 0;       // accepted
   uint64_t finished_stop = 0;  // choices, by reason
   uint64_t finished_length = 0;
+  uint64_t finished_repetition = 0;
   uint64_t finished_abort = 0;
   uint64_t finished_error = 0;
   uint64_t timeouts = 0;         // requests past their deadline

@@ -70,6 +70,8 @@ OrderedJson finish_reason_json(engine::FinishReason finish) {
       return "stop";
     case engine::FinishReason::kLength:
       return "length";
+    case engine::FinishReason::kRepetition:
+      return "repetition";
     case engine::FinishReason::kAbort:
       return "abort";
     case engine::FinishReason::kError:

@@ -1,5 +1,6 @@
 #include "serve/call.h"
 
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -101,7 +102,27 @@ void Call::begin_stream() {
   }
 }
 
+// With stream_interval: the first token goes out at once, then so many together, and the rest at
+// the end. True: nothing to show yet; else `delta` has all that was held.
+bool Call::hold(ChoiceState& choice, frontend::OutputDelta& delta) const {
+  if (setup_.stream.interval == 1 || !choice.has_streamed) {
+    choice.has_streamed = true;
+    return false;
+  }
+  frontend::OutputDelta& held = choice.held;
+  held.text += delta.text;
+  held.reasoning += delta.reasoning;
+  std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(held.tokens));
+  const bool ends = delta.finish != engine::FinishReason::kNone;
+  if (!ends && static_cast<int64_t>(held.tokens.size()) < setup_.stream.interval) return true;
+  delta.text = std::exchange(held.text, {});
+  delta.reasoning = std::exchange(held.reasoning, {});
+  delta.tokens = std::exchange(held.tokens, {});
+  return false;
+}
+
 void Call::stream_delta(ChoiceState& choice, frontend::OutputDelta& delta) {
+  if (hold(choice, delta)) return;
   if (!setup_.style.include_reasoning) delta.reasoning.clear();
   if (!delta.reasoning.empty() && !delta.text.empty()) {
     // One chunk has one kind of text; the tokens go with the second.

@@ -63,6 +63,7 @@ class Call final : public frontend::OutputListener, public std::enable_shared_fr
  private:
   void set_over();
   void begin_stream();
+  bool hold(ChoiceState& choice, frontend::OutputDelta& delta) const;
   void stream_delta(ChoiceState& choice, frontend::OutputDelta& delta);
   void collect_delta(ChoiceState& choice, frontend::OutputDelta& delta);
   void end_with_error(const frontend::RequestError& error);

@@ -30,7 +30,9 @@ struct ChoiceState {
   std::vector<frontend::PromptToken> prompt;
   engine::FinishReason finish = engine::FinishReason::kNone;
   std::variant<std::monostate, std::string, int32_t> stop_reason;
-  int64_t text_offset = 0;  // characters written before the next token
+  int64_t text_offset = 0;     // characters written before the next token
+  frontend::OutputDelta held;  // of a stream that shows several tokens at once
+  bool has_streamed = false;
 };
 
 struct PromptView {

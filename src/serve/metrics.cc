@@ -52,6 +52,8 @@ const char* name_of(engine::FinishReason reason) {
       return "stop";
     case engine::FinishReason::kLength:
       return "length";
+    case engine::FinishReason::kRepetition:
+      return "repetition";
     case engine::FinishReason::kAbort:
       return "abort";
     case engine::FinishReason::kNone:

@@ -77,6 +77,7 @@ struct EngineCounters {
   int32_t consecutive_device_failures = 0;
   bool busy = false;  // the loop has work: then `last_step` has to move
   bool draining = false;
+  bool dead = false;      // the engine thread has stopped after an error: nothing will run any more
   TimePoint last_step{};  // when the loop last went round
 };
 

@@ -94,6 +94,7 @@ EngineCounters Engine::counters() const {
   counters.queued += static_cast<int32_t>(arrivals_.size());
   for (const auto& live : arrivals_) counters.waiting += live->request.choices;
   counters.draining = draining_;
+  counters.dead = dead_;
   return counters;
 }
 
@@ -131,10 +132,14 @@ void Engine::run() {
 void Engine::die(const char* what) {
   log_error("the engine thread stops: {}", log_safe(what));
   const Error error{ErrorCode::kInternal, "the engine has stopped after an internal error", ""};
+  {
+    // First, whatever goes wrong below: nothing more is accepted, and /health says so.
+    const std::lock_guard lock(mutex_);
+    dead_ = true;
+  }
   try {
     state_.fail_all(error);
     const std::lock_guard lock(mutex_);
-    dead_ = true;
     for (const auto& live : arrivals_) {
       TokenEvent event;
       event.finish = FinishReason::kError;

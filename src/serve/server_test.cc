@@ -141,6 +141,15 @@ TEST(Server, HealthTurnsFalseWhenTheDeviceKeepsFailing) {
   EXPECT_TRUE(eventually([&] { return test.status("/health") == 200; }));
 }
 
+TEST(Server, ADeadEngineIsNeitherHealthyNorReady) {
+  TestServer test;
+  test.controls->throws = true;
+  EXPECT_EQ(test.ask("POST", "/v1/completions", kCompletion).status, 500);
+  for (const char* probe : {"/health", "/ready", "/ping"})
+    EXPECT_TRUE(eventually([&] { return test.status(probe) == 503; })) << probe;
+  EXPECT_EQ(test.ask("POST", "/v1/completions", kCompletion).status, 503);
+}
+
 TEST(Server, NanEndsOneRequestAndIsCounted) {
   TestServer test;
   test.controls->poison_token = 'X';

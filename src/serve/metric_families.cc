@@ -1,5 +1,8 @@
 #include "serve/metric_families.h"
 
+#include <chrono>
+#include <limits>
+
 #include "system/process_info.h"
 
 namespace tandem::serve {

@@ -9,6 +9,8 @@ find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+# Its core alone; the package's CMake file would want the web server and curl of its other parts.
+pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 find_library(NUMA_LIBRARY numa REQUIRED)
 if(TANDEM_TESTS)

@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD/build/arm64-sysroot
 packages="libfmt-dev libfmt9 libspdlog-dev libspdlog1.10 libhwloc-dev libhwloc15 libnuma-dev libnuma1 libudev1
-  libltdl7 libpcre2-dev libpcre2-8-0 libutf8proc-dev libutf8proc2 libssl-dev libssl3 libgtest-dev libgmock-dev"
+  libltdl7 libpcre2-dev libpcre2-8-0 libutf8proc-dev libutf8proc2 libssl-dev libssl3 prometheus-cpp-dev
+  libprometheus-cpp-core1.0 libgtest-dev libgmock-dev"
 stamp=$root/packages.sha256
 wanted=$(sha256sum <<<"$packages")
 [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || exit 0

@@ -23,7 +23,7 @@ esac
 
 build_set="g++ cmake ninja-build ccache pkg-config git ca-certificates $boost libssl-dev
   nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libpcre2-dev libutf8proc-dev libxxhash-dev libhwloc-dev
-  libnuma-dev libgtest-dev libgmock-dev"
+  libnuma-dev prometheus-cpp-dev libgtest-dev libgmock-dev"
 test_set="$build_set python3 python3-venv curl"
 check_set="$build_set python3 clang-format-19 clang-tidy-19"
 sanitizer_set="$test_set clang-19 libclang-rt-19-dev"

@@ -86,11 +86,27 @@ Expected<std::unique_ptr<engine::Engine>> start_engine(const ServeOptions& optio
   config.prefix_caching = options.enable_prefix_caching;
   config.preemption = preemption(options);
   config.fingerprint = name;
+  config.long_prefill_threshold = static_cast<int32_t>(options.long_prefill_token_threshold);
   config.form.expand_from = static_cast<int32_t>(options.mla_expand_from);
   return engine::Engine::create(
       std::move(config),
       std::make_unique<engine::ModelExecutor>(std::move(runtime.runner), kStepsInFlight),
       clock);
+}
+
+// Which tokens open and close thinking, if it is to be split off.
+Expected<std::optional<frontend::ReasoningMarks>> reasoning_marks(const ServeOptions& options,
+                                                                  const TextFiles& text) {
+  if (options.reasoning_parser == "none") return std::nullopt;
+  const auto marks = frontend::find_reasoning_marks(*text.tokenizer);
+  if (!marks && options.reasoning_parser != "auto") {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "--reasoning-parser {} needs a model with the tokens <think> and </think>; this one "
+        "has none",
+        options.reasoning_parser);
+  }
+  return marks;
 }
 
 frontend::FrontendConfig frontend_config(const LoadedRuntime& runtime, const TextFiles& text) {
@@ -117,8 +133,32 @@ serve::ApiConfig api_config(const ServeOptions& options,
   config.model_root = config.model_names.front();
   config.version = kVersion;
   config.prompt_tokens_details = options.enable_prompt_tokens_details;
+  config.access.keys = net::ApiKeys(options.api_keys);
+  config.access.metrics_open = options.metrics_open;
+  config.cors = {.origins = options.allowed_origins,
+                 .methods = options.allowed_methods,
+                 .headers = options.allowed_headers,
+                 .credentials = options.allow_credentials};
   config.clock = &clock;
+  config.step_budget = std::chrono::seconds(options.engine_iteration_timeout_s);
   return config;
+}
+
+serve::MetricsConfig metrics_config(const ServeOptions& options,
+                                    const LoadedRuntime& runtime,
+                                    const serve::ApiConfig& api) {
+  const bool rounds = activation_type(options) != tensor::DType::kF32;
+  return {
+      .model_name = api.model_names.front(),
+      .version = api.version,
+      .max_model_len = runtime.max_model_len,
+      .cache_info = {{"block_size", std::to_string(kernels::kBlockTokens)},
+                     {"cache_dtype", rounds ? "bfloat16" : "float32"},
+                     {"enable_prefix_caching", options.enable_prefix_caching ? "True" : "False"},
+                     {"num_cpu_blocks", std::to_string(runtime.host_blocks)},
+                     {"num_gpu_blocks", std::to_string(runtime.kv_blocks)},
+                     {"swap_space_bytes", std::to_string(options.swap_space_bytes)}},
+      .step_budget = api.step_budget};
 }
 
 Expected<kernels::DeviceInfo> describe(kernels::DeviceRef device) {
@@ -196,12 +236,17 @@ Expected<void> serve_command(const ServeOptions& options) {
   TANDEM_ASSIGN(const kernels::DeviceInfo device, describe(runtime.devices.refs().front()));
   api.fingerprint = fingerprint(options, runtime, device);
 
+  frontend::FrontendConfig front = frontend_config(runtime, text);
+  TANDEM_ASSIGN(front.reasoning_marks, reasoning_marks(options, text));
+  front.thinks_unasked = options.reasoning_parser == "deepseek_r1";
+
   StartupFacts facts;
   facts.workspace_bytes = runtime.runner->workspace_bytes();
   TANDEM_ASSIGN(const auto engine, start_engine(options, runtime, api.fingerprint, clock));
-  frontend::Frontend frontend(
-      frontend_config(runtime, text), *text.tokenizer, text.chat_template.get(), *engine, clock);
-  serve::ApiServer server(api, frontend, *engine);
+  serve::Metrics metrics(metrics_config(options, runtime, api), *engine, clock);
+  front.observer = &metrics;
+  frontend::Frontend frontend(front, *text.tokenizer, text.chat_template.get(), *engine, clock);
+  serve::ApiServer server(api, frontend, *engine, metrics);
   TANDEM_ASSIGN(facts.port, server.start());
   facts.seconds_to_ready = std::chrono::duration<double>(clock.now() - begin).count();
   TANDEM_TRY(print_table(options, runtime, api, facts));

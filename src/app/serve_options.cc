@@ -2,8 +2,11 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+
+#include "base/json.h"
 
 namespace tandem::app {
 namespace {
@@ -133,9 +136,62 @@ void add_engine_options(CLI::App& command, ServeOptions& o) {
             o.max_num_queued_reqs,
             "Requests that wait for the engine; further ones get 503. Default: 4096",
             {1, 1 << 20});
+  add_count(command,
+            "--long-prefill-token-threshold",
+            o.long_prefill_token_threshold,
+            "Most prompt tokens of one request in a step; 0 = no such limit. Default: 0",
+            {0, 1 << 20});
   command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching",
                    o.enable_prefix_caching,
                    "Share the KV of equal prompt beginnings");
+}
+
+// A list that may be given as JSON, or word by word with the flag before each; replaces the
+// default.
+void add_string_list(CLI::App& command,
+                     const char* name,
+                     std::vector<std::string>& target,
+                     const char* help) {
+  const auto parse = [&target, name](const std::vector<std::string>& words) {
+    std::vector<std::string> all;
+    for (const std::string& word : words) {
+      auto list = parse_string_list(word);
+      if (!list) throw CLI::ValidationError(name, list.error().message);
+      all.insert(all.end(), list->begin(), list->end());
+    }
+    target = std::move(all);
+  };
+  // One value each time: else CLI11 would cut JSON at its commas.
+  command.add_option_function<std::vector<std::string>>(name, parse, help)->allow_extra_args(false);
+}
+
+// A key must be able to stand in a header. The message does not repeat it.
+std::string check_api_key(const std::string& key) {
+  const bool visible =
+      std::all_of(key.begin(), key.end(), [](char c) { return c > 32 && c < 127; });
+  return !key.empty() && visible ? std::string()
+                                 : "must be one or more visible ASCII characters, without blanks";
+}
+
+void add_access_options(CLI::App& command, ServeOptions& o) {
+  command
+      .add_option(
+          "--api-key",
+          o.api_keys,
+          "A key that clients must show; may be given several times. Default: none, open to all")
+      ->envname("TANDEM_API_KEY")
+      ->allow_extra_args(false)
+      ->check(CLI::Validator(check_api_key, "KEY"));
+  command.add_flag("--metrics-open", o.metrics_open, "/metrics needs no key");
+  add_string_list(command,
+                  "--allowed-origins",
+                  o.allowed_origins,
+                  "CORS: origins of pages that may ask, as a JSON list or words. Default: [\"*\"]");
+  add_string_list(
+      command, "--allowed-methods", o.allowed_methods, "CORS: methods. Default: [\"*\"]");
+  add_string_list(
+      command, "--allowed-headers", o.allowed_headers, "CORS: headers. Default: [\"*\"]");
+  command.add_flag("--allow-credentials", o.allow_credentials, "CORS: pages may send credentials");
 }
 
 void add_server_options(CLI::App& command, ServeOptions& o) {
@@ -152,6 +208,19 @@ void add_server_options(CLI::App& command, ServeOptions& o) {
                   "Seconds that running requests get after SIGTERM")
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
+  command
+      .add_option("--engine-iteration-timeout",
+                  o.engine_iteration_timeout_s,
+                  "Seconds that a step of the engine may take before /health turns to 503")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
+  command
+      .add_option("--reasoning-parser",
+                  o.reasoning_parser,
+                  "Splits thinking off a chat's answer. auto: if the model has <think> and "
+                  "</think>; none: never; deepseek_r1: it thinks even if its template does not ask")
+      ->check(CLI::IsMember({"auto", "none", "deepseek_r1", "deepseek_v3", "qwen3"}))
+      ->capture_default_str();
   command.add_flag(
       "--enable-prompt-tokens-details", o.enable_prompt_tokens_details, "cached_tokens in usage");
   command.add_flag(
@@ -167,8 +236,22 @@ void add_server_options(CLI::App& command, ServeOptions& o) {
 void add_serve_options(CLI::App& command, ServeOptions& options) {
   add_model_options(command, options);
   add_server_options(command, options);
+  add_access_options(command, options);
   add_device_options(command, options);
   add_engine_options(command, options);
+}
+
+Expected<std::vector<std::string>> parse_string_list(const std::string& text) {
+  if (!text.starts_with('[')) return std::vector<std::string>{text};
+  const auto json = parse_json(text);
+  const bool strings =
+      json && json->is_array() &&
+      std::all_of(json->begin(), json->end(), [](const Json& entry) { return entry.is_string(); });
+  if (!strings) {
+    return fail(
+        ErrorCode::kInvalidArgument, "must be a JSON list of strings or a word, found '{}'", text);
+  }
+  return json->get<std::vector<std::string>>();
 }
 
 Expected<int64_t> parse_gib(const std::string& text) {

@@ -47,5 +47,34 @@ TEST(ServeOptions, SwapFlags) {
   EXPECT_THROW(parse({"--preemption-mode", "never"}), CLI::ParseError);
 }
 
+TEST(ServeOptions, ListsAreJsonOrWords) {
+  using List = std::vector<std::string>;
+  EXPECT_EQ(parse({}).allowed_origins, List{"*"});
+  EXPECT_EQ(parse({"--allowed-origins", "http://a"}).allowed_origins, List{"http://a"});
+  EXPECT_EQ(parse({"--allowed-origins", R"(["http://a", "http://b,c"])"}).allowed_origins,
+            (List{"http://a", "http://b,c"}));
+  EXPECT_EQ(parse({"--allowed-headers", "x-a", "--allowed-headers", "x-b"}).allowed_headers,
+            (List{"x-a", "x-b"}));
+  EXPECT_THROW(parse({"--allowed-methods", "[1]"}), CLI::ParseError);
+  EXPECT_THROW(parse({"--allowed-methods", "[\"GET\""}), CLI::ParseError);
+}
+
+TEST(ServeOptions, KeysMayBeSeveralAndAreNotRepeatedInErrors) {
+  EXPECT_TRUE(parse({}).api_keys.empty());
+  EXPECT_EQ(parse({"--api-key", "a", "--api-key", "b"}).api_keys.size(), 2U);
+  const ServeOptions before_model = parse({"--api-key", "[a,b]", "folder"});
+  EXPECT_EQ(before_model.api_keys, std::vector<std::string>{"[a,b]"});
+  EXPECT_EQ(before_model.model, "folder");
+  for (const char* key : {"", "two words", "key\n", "k\xC3\xA9"}) {
+    try {
+      parse({"--api-key", key});
+      ADD_FAILURE() << key;
+    } catch (const CLI::ParseError& error) {
+      EXPECT_NE(std::string(error.what()).find("--api-key"), std::string::npos);
+      EXPECT_EQ(std::string(error.what()).find("two words"), std::string::npos);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tandem::app

@@ -35,7 +35,8 @@ struct EngineCounters {
   uint64_t shared_steps = 0;  // steps that served more than one sequence
   PowerHistogram sequences_per_step;
   PowerHistogram tokens_per_step;
-  uint64_t prompt_tokens = 0;  // of requests at their first admission, cached ones too
+  uint64_t prompt_tokens = 0;         // of requests at their first admission, cached ones too
+  uint64_t prompt_tokens_cached = 0;  // of these, the ones that the prefix index had
   uint64_t generation_tokens = 0;
   uint64_t computed_tokens = 0;  // rows launched
   uint64_t drafts = 0;           // entries of steps that had rows of guesses
@@ -52,6 +53,7 @@ struct EngineCounters {
   uint64_t requests = 0;       // accepted
   uint64_t finished_stop = 0;  // choices, by reason
   uint64_t finished_length = 0;
+  uint64_t finished_repetition = 0;
   uint64_t finished_abort = 0;
   uint64_t finished_error = 0;
   uint64_t timeouts = 0;         // requests past their deadline
@@ -65,7 +67,7 @@ struct EngineCounters {
 
   // Now.
   int32_t running = 0;  // sequences
-  int32_t waiting = 0;  // sequences, preempted ones too
+  int32_t waiting = 0;  // sequences, preempted ones and those that have just come too
   int32_t queued = 0;   // requests that have not been in a step
   int32_t free_blocks = 0;
   int32_t total_blocks = 0;
@@ -75,6 +77,7 @@ struct EngineCounters {
   int32_t consecutive_device_failures = 0;
   bool busy = false;  // the loop has work: then `last_step` has to move
   bool draining = false;
+  bool dead = false;      // the engine thread has stopped after an error: nothing will run any more
   TimePoint last_step{};  // when the loop last went round
 };
 

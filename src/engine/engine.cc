@@ -92,7 +92,9 @@ EngineCounters Engine::counters() const {
   const std::lock_guard lock(mutex_);
   EngineCounters counters = published_;
   counters.queued += static_cast<int32_t>(arrivals_.size());
+  for (const auto& live : arrivals_) counters.waiting += live->request.choices;
   counters.draining = draining_;
+  counters.dead = dead_;
   return counters;
 }
 
@@ -130,10 +132,14 @@ void Engine::run() {
 void Engine::die(const char* what) {
   log_error("the engine thread stops: {}", log_safe(what));
   const Error error{ErrorCode::kInternal, "the engine has stopped after an internal error", ""};
+  {
+    // First, whatever goes wrong below: nothing more is accepted, and /health says so.
+    const std::lock_guard lock(mutex_);
+    dead_ = true;
+  }
   try {
     state_.fail_all(error);
     const std::lock_guard lock(mutex_);
-    dead_ = true;
     for (const auto& live : arrivals_) {
       TokenEvent event;
       event.finish = FinishReason::kError;
@@ -179,6 +185,7 @@ void Engine::step() {
     progress = true;
   }
   if (state_.in_flight() > 0) {
+    publish();  // so that the gauges show this step while it runs
     collect();
     progress = true;
   }

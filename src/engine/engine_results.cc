@@ -195,11 +195,13 @@ void EngineState::take_token(Sequence& sequence, int32_t row, const model::StepR
   const SamplingParams& params = live.request.sampling;
   TokenEvent event = event_of(sequence);
   event.token = sequence.tokens.back();
+  const bool repeats = sequence.repetition.repeats(params.repetition, sequence.output());
   const StopDecision stop = stop_after(params,
                                        live.request.eos_ids,
                                        event.token,
                                        sequence.output_count(),
-                                       sequence.known() >= sequence.max_length);
+                                       sequence.known() >= sequence.max_length,
+                                       repeats);
   event.finish = stop.reason;
   event.stop_token = stop.stop_token;
   if (params.top_logprobs >= 0) event.logprobs = logprobs_of(result, row, params.top_logprobs);
@@ -276,6 +278,9 @@ void EngineState::finish(Sequence& sequence, FinishReason reason) {
       break;
     case FinishReason::kLength:
       ++counters_.finished_length;
+      break;
+    case FinishReason::kRepetition:
+      ++counters_.finished_repetition;
       break;
     case FinishReason::kAbort:
       ++counters_.finished_abort;

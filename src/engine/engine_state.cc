@@ -288,6 +288,7 @@ void EngineState::note_admission(const PlanEntry& entry, Sequence& sequence, Tim
   live.admitted = true;
   --counters_.queued;
   counters_.prompt_tokens += live.request.prompt.size();
+  counters_.prompt_tokens_cached += static_cast<uint64_t>(live.cached_tokens);
   const Duration queued = std::max(Duration{}, now - live.request.arrival);
   counters_.queue_time_sum += queued;
   ++counters_.queue_time_count;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 namespace tandem::engine {
@@ -271,6 +272,8 @@ Expected<void> FakeExecutor::collect(model::StepResult& result) {
   }
   if (controls_->step_time_us > 0)
     std::this_thread::sleep_for(std::chrono::microseconds(controls_->step_time_us));
+  if (controls_->throws) throw std::runtime_error("as asked");
+  while (controls_->stalled) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   Pending& pending = pending_[first_];
   first_ = (first_ + 1) % 2;
   --used_;

@@ -37,6 +37,8 @@ struct FakeControls {
   std::atomic<int64_t> fail_collect{-1};  // likewise
   std::atomic<int32_t> poison_token{-1};  // a history with this token gives NaN
   std::atomic<int32_t> step_time_us{0};
+  std::atomic<bool> throws{false};   // the next step throws: the engine cannot go on
+  std::atomic<bool> stalled{false};  // a step does not come back while this is set
 
   void complain(std::string text);
   std::string complaint() const;  // the first one; empty = all batches were sound

@@ -14,6 +14,14 @@
 
 namespace tandem::engine {
 
+// Ends a choice whose output has come to repeat itself: a pattern of min_size to max_size tokens,
+// min_count times in a row at its end. Off while max_size is 0.
+struct RepetitionRule {
+  int32_t min_size = 1;
+  int32_t max_size = 0;
+  int32_t min_count = 2;
+};
+
 // Checked by frontend; ids are inside the logits width.
 struct SamplingParams {
   float temperature = 1.0f;  // 0 = greedy
@@ -28,6 +36,7 @@ struct SamplingParams {
   int32_t min_tokens = 0;  // end and stop ids are masked until reached
   bool ignore_eos = false;
   std::vector<int32_t> stop_token_ids;
+  RepetitionRule repetition;
   int32_t top_logprobs = -1;         // -1 = none
   int32_t prompt_top_logprobs = -1;  // -1 = none; no prefix hit then
   std::vector<std::pair<int32_t, float>> logit_bias;
@@ -35,7 +44,7 @@ struct SamplingParams {
   std::vector<std::vector<int32_t>> bad_words;  // token sequences that may not be completed
 };
 
-enum class FinishReason { kNone, kStop, kLength, kAbort, kError };
+enum class FinishReason { kNone, kStop, kLength, kRepetition, kAbort, kError };
 
 struct TokenLogprobs {
   float logprob = 0;

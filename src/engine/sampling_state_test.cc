@@ -159,15 +159,61 @@ TEST(StopRules, Order) {
   params.min_tokens = 3;
   params.stop_token_ids = {7, 0};
   const std::vector<int32_t> eos = {0};
-  EXPECT_EQ(stop_after(params, eos, 0, 2, false).reason, FinishReason::kNone);
-  EXPECT_EQ(stop_after(params, eos, 0, 2, true).reason, FinishReason::kLength);
-  EXPECT_EQ(stop_after(params, eos, 0, 3, true).reason, FinishReason::kStop);
-  EXPECT_FALSE(stop_after(params, eos, 0, 3, true).stop_token);
-  EXPECT_EQ(stop_after(params, eos, 7, 3, false).stop_token, 7);
+  EXPECT_EQ(stop_after(params, eos, 0, 2, false, false).reason, FinishReason::kNone);
+  EXPECT_EQ(stop_after(params, eos, 0, 2, true, false).reason, FinishReason::kLength);
+  EXPECT_EQ(stop_after(params, eos, 0, 3, true, false).reason, FinishReason::kStop);
+  EXPECT_FALSE(stop_after(params, eos, 0, 3, true, false).stop_token);
+  EXPECT_EQ(stop_after(params, eos, 7, 3, false, false).stop_token, 7);
   params.ignore_eos = true;
-  EXPECT_EQ(stop_after(params, eos, 0, 3, false).stop_token, 0);
+  EXPECT_EQ(stop_after(params, eos, 0, 3, false, false).stop_token, 0);
   params.stop_token_ids.clear();
-  EXPECT_EQ(stop_after(params, eos, 0, 3, false).reason, FinishReason::kNone);
+  EXPECT_EQ(stop_after(params, eos, 0, 3, false, false).reason, FinishReason::kNone);
+}
+
+TEST(StopRules, RepetitionComesLastAndNotBelowMinTokens) {
+  SamplingParams params;
+  params.min_tokens = 3;
+  EXPECT_EQ(stop_after(params, {}, 5, 2, false, true).reason, FinishReason::kNone);
+  EXPECT_EQ(stop_after(params, {}, 5, 3, false, true).reason, FinishReason::kRepetition);
+  EXPECT_EQ(stop_after(params, {}, 5, 3, true, true).reason, FinishReason::kLength);
+}
+
+// The definition, by brute force.
+bool repeats_plainly(const RepetitionRule& rule, std::span<const int32_t> output) {
+  for (int32_t size = rule.min_size; size <= rule.max_size; ++size) {
+    const auto all = static_cast<size_t>(size) * static_cast<size_t>(rule.min_count);
+    if (all > output.size()) continue;
+    const auto tail = output.subspan(output.size() - all);
+    bool same = true;
+    for (size_t i = static_cast<size_t>(size); i < all; ++i)
+      same = same && tail[i] == tail[i - static_cast<size_t>(size)];
+    if (same) return true;
+  }
+  return false;
+}
+
+TEST(StopRules, RepetitionIsWhatTheDefinitionSays) {
+  uint32_t state = 1;
+  int found = 0;
+  for (const RepetitionRule& rule :
+       {RepetitionRule{1, 1, 3}, RepetitionRule{2, 3, 2}, RepetitionRule{1, 4, 4}}) {
+    for (int round = 0; round < 200; ++round) {
+      std::vector<int32_t> output;
+      RepetitionRuns runs;
+      while (output.size() < 30) {
+        state = state * 1664525u + 1013904223u;
+        output.push_back(static_cast<int32_t>(state >> 31));
+        // Several at once, as after a resumed request.
+        if (output.size() % 3 == 1) continue;
+        const bool expected = repeats_plainly(rule, output);
+        ASSERT_EQ(runs.repeats(rule, output), expected);
+        found += expected;
+      }
+    }
+  }
+  EXPECT_GT(found, 100);
+  RepetitionRuns off;
+  EXPECT_FALSE(off.repeats({}, std::vector<int32_t>(50, 1)));
 }
 
 }  // namespace

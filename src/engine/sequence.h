@@ -11,6 +11,7 @@
 
 #include "engine/request.h"
 #include "engine/sampling_state.h"
+#include "engine/stop_rules.h"
 #include "kv/block_pool.h"
 #include "kv/prefix_hash.h"
 
@@ -40,6 +41,7 @@ struct Sequence {
   std::vector<int32_t> tokens;
   std::vector<kv::PrefixHash> hashes;  // names of the full blocks of `tokens`, as far as computed
   SamplingState sampling;
+  RepetitionRuns repetition;
 
   kv::BlockTable blocks;
   int32_t computed = 0;   // rows launched or found in the cache, rows of drafts too

@@ -76,6 +76,10 @@ Checked<PreparedGeneration> Frontend::prepare(std::vector<int32_t> prompt,
   if (!out.options.seeded) out.options.sampling.seed = random_seed();
   out.cache_salt = options.cache_salt;
   out.priority = static_cast<int32_t>(options.priority);
+  if (options.split_reasoning && config_.reasoning_marks) {
+    out.reasoning =
+        reasoning_state(out.prompt, *config_.reasoning_marks, tokenizer_, config_.thinks_unasked);
+  }
   return out;
 }
 
@@ -100,6 +104,7 @@ Checked<void> Frontend::add_bad_words(const std::vector<std::string>& words,
 Checked<std::shared_ptr<Generation>> Frontend::start(PreparedGeneration prepared,
                                                      int index,
                                                      std::shared_ptr<OutputListener> listener) {
+  const TimePoint arrival = clock_.now();
   GenerationSetup setup;
   setup.id = random_id();
   setup.index = index;
@@ -109,6 +114,14 @@ Checked<std::shared_ptr<Generation>> Frontend::start(PreparedGeneration prepared
   setup.include_stop_str_in_output = prepared.options.include_stop_str_in_output;
   setup.skip_special_tokens = prepared.options.skip_special_tokens;
   setup.min_tokens = prepared.options.sampling.min_tokens;
+  setup.max_tokens = prepared.options.sampling.max_tokens;
+  setup.arrival = arrival;
+  if (prepared.reasoning) {
+    setup.marks = config_.reasoning_marks;
+    setup.reasoning = *prepared.reasoning;
+  }
+  setup.clock = &clock_;
+  setup.observer = config_.observer;
   setup.tokenizer = &tokenizer_;
   setup.abort = [this](const std::string& id, int32_t choice) { engine_.abort(id, choice); };
   setup.pump = &pump_;
@@ -116,6 +129,7 @@ Checked<std::shared_ptr<Generation>> Frontend::start(PreparedGeneration prepared
 
   engine::Request request;
   request.id = generation->id();
+  request.arrival = arrival;
   request.prompt = std::move(prepared.prompt);
   request.sampling = std::move(prepared.options.sampling);
   request.choices = prepared.options.choices;

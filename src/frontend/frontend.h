@@ -4,6 +4,7 @@
 // engine hears of it.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,9 +13,11 @@
 #include "frontend/chat_input.h"
 #include "frontend/chat_prompt.h"
 #include "frontend/generation.h"
+#include "frontend/generation_observer.h"
 #include "frontend/generation_options.h"
 #include "frontend/output.h"
 #include "frontend/output_pump.h"
+#include "frontend/reasoning.h"
 #include "frontend/request_error.h"
 #include "frontend/validate.h"
 #include "text/chat_template.h"
@@ -27,7 +30,11 @@ struct FrontendConfig {
   model::GenerationDefaults defaults;  // where a client says nothing
   std::vector<int32_t> eos_ids;
   SpecialTokens special_tokens;
+  // Set: chats have the model's thinking split off.
+  std::optional<ReasoningMarks> reasoning_marks;
+  bool thinks_unasked = false;  // the model thinks first even where its template opens nothing
   int output_threads = 1;
+  GenerationObserver* observer = nullptr;  // may be null; outlives the frontend
 };
 
 // A request that will be accepted if there is room for it.
@@ -36,6 +43,7 @@ struct PreparedGeneration {
   ValidatedOptions options;
   std::string cache_salt;
   int32_t priority = 0;
+  std::optional<ReasoningState> reasoning;  // none: not split
 };
 
 // Owner: the program. Tokenizer, template, engine and clock outlive it. Every function from any

@@ -1,5 +1,6 @@
 #include "frontend/generation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/utf8.h"
@@ -10,6 +11,7 @@ Generation::Choice::Choice(const GenerationSetup& setup)
     : detokenizer(*setup.tokenizer, setup.skip_special_tokens),
       matcher(setup.stop, setup.include_stop_str_in_output) {
   detokenizer.prime(setup.prompt);
+  if (setup.marks) splitter.emplace(*setup.marks, setup.reasoning);
 }
 
 Generation::Generation(GenerationSetup setup, std::shared_ptr<OutputListener> listener)
@@ -19,21 +21,22 @@ Generation::Generation(GenerationSetup setup, std::shared_ptr<OutputListener> li
 }
 
 void Generation::on_event(engine::TokenEvent event) {
+  const TimePoint now = setup_.clock->now();
   {
     const std::lock_guard lock(mutex_);
-    events_.push_back(std::move(event));
+    events_.push_back({std::move(event), now});
     if (std::exchange(queued_, true)) return;
   }
   setup_.pump->post(shared_from_this());
 }
 
 bool Generation::drain() {
-  std::deque<engine::TokenEvent> events;
+  std::deque<TimedEvent> events;
   {
     const std::lock_guard lock(mutex_);
     events.swap(events_);
   }
-  for (engine::TokenEvent& event : events) process(event);
+  for (TimedEvent& event : events) process(event);
   const std::lock_guard lock(mutex_);
   if (!events_.empty()) return true;
   queued_ = false;
@@ -45,21 +48,65 @@ void Generation::abort() {
   setup_.abort(setup_.id, -1);
 }
 
-void Generation::process(engine::TokenEvent& event) {
+void Generation::process(TimedEvent& timed) {
+  engine::TokenEvent& event = timed.event;
   Choice& choice = choices_[static_cast<size_t>(event.choice)];
   if (choice.over || !listener_) return;
   OutputDelta delta = begin_delta(event);
   add_prompt(event, delta);
-  if (event.token >= 0) add_token(event, choice, delta);
+  if (event.token >= 0) {
+    note_token(timed.time, choice);
+    add_token(event, choice, delta);
+  }
   if (delta.finish == engine::FinishReason::kNone && event.finish != engine::FinishReason::kNone) {
     finish(event, choice, delta);
   }
   choice.over = delta.finish != engine::FinishReason::kNone;
+  if (choice.over) note_end(timed, choice, delta.finish);
   if (!aborted_) listener_->on_output(setup_.index, std::move(delta));
   // The listener holds this generation; letting go of it here ends the circle.
   bool all_over = true;
   for (const Choice& c : choices_) all_over = all_over && c.over;
   if (all_over) listener_.reset();
+}
+
+void Generation::note_token(TimePoint time, Choice& choice) {
+  const TimePoint last = choice.last_token;
+  choice.last_token = time;
+  if (choice.tokens == 0) choice.first_token = time;
+  if (!setup_.observer) return;
+  if (choice.tokens == 0) {
+    setup_.observer->on_first_token(time - setup_.arrival);
+  } else {
+    setup_.observer->on_next_token(time - last);
+  }
+}
+
+void Generation::note_end(const TimedEvent& timed,
+                          const Choice& choice,
+                          engine::FinishReason finish) {
+  longest_output_ = std::max(longest_output_, choice.tokens);
+  if (!setup_.observer) return;
+  ChoiceReport report;
+  report.finish = finish;
+  report.prompt_tokens = static_cast<int32_t>(setup_.prompt.size());
+  report.cached_tokens = timed.event.cached_tokens;
+  report.output_tokens = choice.tokens;
+  report.max_tokens = setup_.max_tokens;
+  report.total = timed.time - setup_.arrival;
+  const TimePoint scheduled = timed.event.scheduled;
+  if (scheduled != TimePoint{}) {
+    report.queued = std::max(Duration{}, scheduled - setup_.arrival);
+    if (choice.tokens > 0) {
+      report.prefill = choice.first_token - scheduled;
+      report.decode = choice.last_token - choice.first_token;
+      report.computed = choice.last_token - scheduled;
+    }
+  }
+  setup_.observer->on_choice_end(report);
+  bool all_over = true;
+  for (const Choice& c : choices_) all_over = all_over && c.over;
+  if (all_over) setup_.observer->on_generation_end(setup_.choices, longest_output_);
 }
 
 OutputDelta Generation::begin_delta(const engine::TokenEvent& event) const {
@@ -104,12 +151,28 @@ void Generation::add_token(const engine::TokenEvent& event, Choice& choice, Outp
   // The token that ended it is not shown, unless the client wants to see what stopped it.
   const bool hidden =
       event.finish == engine::FinishReason::kStop && !setup_.include_stop_str_in_output;
-  if (!hidden) push_text(choice.detokenizer.push(event.token), choice, delta);
+  std::string piece = hidden ? std::string() : choice.detokenizer.push(event.token);
+  if (choice.splitter) {
+    const std::string_view spelling = setup_.tokenizer->token_bytes(event.token);
+    if (choice.splitter->take(event.token, piece, spelling)) ++delta.reasoning_tokens;
+  }
+  if (!hidden) push_text(piece, choice, delta);
+}
+
+// Shows text that no stop string can take back.
+void Generation::release(const std::string& text, Choice& choice, OutputDelta& delta) {
+  if (!choice.splitter) {
+    delta.text += text;
+    return;
+  }
+  const ReasoningSplitter::Parts parts = choice.splitter->split(text);
+  delta.reasoning += parts.thought;
+  delta.text += parts.said;
 }
 
 void Generation::push_text(const std::string& piece, Choice& choice, OutputDelta& delta) {
   const StopMatcher::Result result = choice.matcher.push(piece, choice.tokens > setup_.min_tokens);
-  delta.text += result.released;
+  release(result.released, choice, delta);
   if (result.matched < 0) return;
   delta.finish = engine::FinishReason::kStop;
   delta.stop_reason = setup_.stop[static_cast<size_t>(result.matched)];
@@ -120,7 +183,7 @@ void Generation::finish(const engine::TokenEvent& event, Choice& choice, OutputD
   push_text(choice.detokenizer.flush(), choice, delta);
   if (delta.finish != engine::FinishReason::kNone)
     return;  // the flushed text completed a stop string
-  delta.text += choice.matcher.flush();
+  release(choice.matcher.flush(), choice, delta);
   delta.finish = event.finish;
   if (event.stop_token) delta.stop_reason = *event.stop_token;
   if (event.error) delta.error = to_request_error(*event.error);

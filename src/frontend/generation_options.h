@@ -24,6 +24,13 @@ struct GenerationOptions {
   std::string max_tokens_name = "max_tokens";  // the field it came from, for messages
   std::optional<int64_t> min_tokens;
   std::optional<bool> ignore_eos;
+  // Ends an output that repeats itself; sizes in tokens (vLLM's repetition_detection).
+  struct Repetition {
+    int64_t min_pattern_size = 0;
+    int64_t max_pattern_size = 0;
+    int64_t min_count = 0;
+  };
+  std::optional<Repetition> repetition;
   std::vector<std::string> stop;
   std::vector<int64_t> stop_token_ids;
   bool include_stop_str_in_output = false;
@@ -35,8 +42,10 @@ struct GenerationOptions {
   std::string logprobs_name = "logprobs";  // "top_logprobs" in chat
   std::optional<int64_t> prompt_logprobs;
   std::optional<int64_t> truncate_prompt_tokens;
+  bool truncate_end = false;  // the first tokens are kept, not the last
   int64_t priority = 0;
   std::string cache_salt;
+  bool split_reasoning = false;  // if the frontend knows the model's marks
 };
 
 // Bounds on what one request may cost, applied before anything is allocated for it.
@@ -50,6 +59,7 @@ struct RequestLimits {
   int64_t max_logit_bias = 1024;
   int64_t max_bad_words = 1024;
   int64_t max_stop_token_ids = 1024;
+  int64_t max_pattern_size = 1024;    // of repetition_detection
   int64_t max_prompts = 1024;         // of one completions call
   int64_t max_sequences = 1024;       // prompts x n of one call
   int64_t max_list_ids = 16'000'000;  // in the lists of token ids of all prompts of one call

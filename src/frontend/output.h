@@ -41,7 +41,9 @@ struct PromptToken {
 
 struct OutputDelta {
   int32_t choice = 0;
-  std::string text;  // may be empty: an unfinished code point, or held back for a stop string
+  std::string text;       // may be empty: an unfinished code point, or held back for a stop string
+  std::string reasoning;  // what the model thought before `text`, where thinking is split off
+  int32_t reasoning_tokens = 0;     // of `tokens`
   std::vector<OutputToken> tokens;  // what the model made since the last delta
   std::vector<PromptToken>
       prompt;  // once, in the first delta of choice 0, if prompt log-probabilities were asked for

@@ -99,6 +99,26 @@ Checked<void> set_lengths(const GenerationOptions& o,
   return {};
 }
 
+Checked<void> set_repetition(const GenerationOptions& o,
+                             const RequestLimits& limits,
+                             engine::SamplingParams& p) {
+  if (!o.repetition || o.repetition->max_pattern_size == 0) return {};
+  const auto& [low, high, count] = *o.repetition;
+  if (high < 0 || high > limits.max_pattern_size || low < 0 || low > high) {
+    return invalid("repetition_detection",
+                   "needs 0 <= min_pattern_size <= max_pattern_size <= {}, found {} and {}",
+                   limits.max_pattern_size,
+                   low,
+                   high);
+  }
+  if (count < 2 || count > INT32_MAX)
+    return invalid("repetition_detection", "needs a min_count of at least 2, found {}", count);
+  p.repetition = {.min_size = static_cast<int32_t>(std::max<int64_t>(low, 1)),
+                  .max_size = static_cast<int32_t>(high),
+                  .min_count = static_cast<int32_t>(count)};
+  return {};
+}
+
 Checked<void> set_ids(const GenerationOptions& o,
                       const RequestLimits& limits,
                       engine::SamplingParams& p) {
@@ -167,6 +187,7 @@ Checked<ValidatedOptions> validate_options(const GenerationOptions& options,
   TANDEM_TRY(
       set_lengths(options, defaults, limits.max_model_len - prompt_tokens, default_max_tokens, p));
   TANDEM_TRY(set_ids(options, limits, p));
+  TANDEM_TRY(set_repetition(options, limits, p));
   TANDEM_ASSIGN(p.top_logprobs, logprob_count(options.logprobs, options.logprobs_name, limits));
   TANDEM_ASSIGN(p.prompt_top_logprobs,
                 logprob_count(options.prompt_logprobs, "prompt_logprobs", limits));
@@ -231,6 +252,7 @@ Checked<std::vector<int32_t>> check_prompt(std::vector<int32_t> ids,
                      asked);
     }
     const auto keep = static_cast<size_t>(asked == -1 ? limits.max_model_len - 1 : asked);
+    if (ids.size() > keep && options.truncate_end) ids.resize(keep);
     if (ids.size() > keep) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(keep));
   }
   if (ids.empty()) return invalid("prompt", "is empty: at least one token is needed");

@@ -56,6 +56,13 @@ TEST(Validate, RangesNameTheField) {
   expect_refused({.logit_bias = {{-1, 1.0}}}, "logit_bias");
   expect_refused({.allowed_token_ids = std::vector<int64_t>{}}, "allowed_token_ids");
   expect_refused({.logprobs = 21}, "logprobs");
+  using Repetition = GenerationOptions::Repetition;
+  for (const Repetition& wrong : {Repetition{0, 4, 1},
+                                  Repetition{5, 4, 2},
+                                  Repetition{-1, 4, 2},
+                                  Repetition{0, -1, 2},
+                                  Repetition{0, 1025, 2}})
+    expect_refused({.repetition = wrong}, "repetition_detection");
 }
 
 TEST(Validate, LengthIsCutToTheContext) {
@@ -75,6 +82,9 @@ TEST(Validate, PromptsAreChecked) {
   EXPECT_NE(too_long.error().message.find("100"), std::string::npos);
   EXPECT_EQ(check_prompt({1, 2, 3, 4}, {.truncate_prompt_tokens = 2}, kLimits).value(),
             (std::vector<int32_t>{3, 4}));
+  EXPECT_EQ(check_prompt({1, 2, 3, 4}, {.truncate_prompt_tokens = 2, .truncate_end = true}, kLimits)
+                .value(),
+            (std::vector<int32_t>{1, 2}));
 }
 
 // Adds prompts until one is refused; how many were accepted, and the field that is blamed.

@@ -69,6 +69,7 @@ void Connection::on_head() {
   request_.request_id = label && is_valid_request_id(*label) ? std::string(*label) : random_id();
   summary_ = {.method = request_.method,
               .path = request_.path,
+              .route = {},
               .origin = std::string(request_.header("origin").value_or("")),
               .request_id = request_.request_id};
   body_begin_ = Clock::now();
@@ -101,11 +102,16 @@ std::optional<Response> Connection::early_answer(const RequestHead& head) {
     }
   }
   if (head.unknown_expectation) return error_answer(417, "only 'Expect: 100-continue' is known");
+  // Asks about the server as a whole.
+  if (request_.path == "*") return Response{.status = 204};
   Router::Match match = core_->router.match(request_.method, request_.path);
   if (match.allow.empty()) return error_answer(404, "there is no such path");
+  summary_.route = match.pattern;
   if (match.handler == nullptr) {
-    Response answer = error_answer(405, "the path does not have this method");
-    answer.headers.push_back({"allow", match.allow});
+    Response answer = request_.method == "OPTIONS"
+                          ? Response{.status = 204}
+                          : error_answer(405, "the path does not have this method");
+    answer.headers.push_back({"allow", match.allow + ", OPTIONS"});
     return answer;
   }
   if (has_content_coding(request_.headers))

@@ -62,6 +62,7 @@ struct Request {
 struct RequestSummary {
   std::string method;
   std::string path;
+  std::string route;   // the pattern that the path matched; empty: none, or not looked for
   std::string origin;  // the Origin header
   std::string request_id;
 };

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <mutex>
+#include <string>
 #include <thread>
 
 #include "net/server_test_util.h"
@@ -99,7 +101,7 @@ TEST(HttpServer, UnknownPathsAndMethodsKeepTheConnection) {
   socket.send("PUT /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc");
   const std::string response = socket.read_response();
   EXPECT_EQ(status_of(response), 405);
-  EXPECT_NE(response.find("allow: GET, HEAD, POST\r\n"), std::string::npos) << response;
+  EXPECT_NE(response.find("allow: GET, HEAD, POST, OPTIONS\r\n"), std::string::npos) << response;
   socket.send(
       "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc");
   EXPECT_EQ(status_of(socket.read_response()), 415);
@@ -331,6 +333,30 @@ TEST(HttpServer, HooksShapeErrorsHeadersAndPreflights) {
   EXPECT_NE(echoed.find("x-request-id: "), std::string::npos);
   EXPECT_EQ(echoed.find("a b"), std::string::npos) << "an unfit id was echoed";
   EXPECT_TRUE(eventually([&] { return finished == 4; }));
+}
+
+TEST(HttpServer, OptionsNamesTheMethodsOfAPath) {
+  std::mutex mutex;
+  std::vector<std::string> routes;
+  HttpHooks hooks;
+  hooks.finished = [&](const RequestSummary& summary, const AnswerFacts&) {
+    const std::lock_guard lock(mutex);
+    routes.push_back(summary.route);
+  };
+  TestServer test(echo_router(), {}, hooks);
+  RawSocket socket = test.connect();
+  socket.send("OPTIONS /echo HTTP/1.1\r\nHost: x\r\n\r\n");
+  const std::string known = socket.read_response();
+  EXPECT_EQ(status_of(known), 204);
+  EXPECT_NE(known.find("allow: GET, HEAD, POST, OPTIONS\r\n"), std::string::npos) << known;
+  socket.send("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(status_of(socket.read_response()), 204);
+  socket.send("OPTIONS /nope HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(status_of(socket.read_response()), 404);
+  EXPECT_TRUE(eventually([&] {
+    const std::lock_guard lock(mutex);
+    return routes == std::vector<std::string>{"/echo", "", ""};
+  }));
 }
 
 TEST(HttpServer, HandlersThatFailGive500) {

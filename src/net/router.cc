@@ -89,11 +89,13 @@ void Router::choose(const std::vector<Route>& routes, std::string_view method, M
 Router::Match Router::match(std::string_view method, std::string_view path) const {
   Match out;
   if (const auto found = exact_.find(std::string(path)); found != exact_.end()) {
+    out.pattern = found->first;
     choose(found->second, method, out);
     return out;
   }
   for (const Pattern& pattern : patterns_) {
     if (!path.starts_with('/') || !matches(pattern, path, out.path_params)) continue;
+    out.pattern = pattern.text;
     choose(pattern.routes, method, out);
     return out;
   }

@@ -28,7 +28,8 @@ class Router {
   struct Match {
     const Handler* handler = nullptr;  // lives as long as the router
     std::vector<PathParam> path_params;
-    std::string allow;  // methods of this path, for 405; empty: no such path (404)
+    std::string_view pattern;  // the route's; lives as long as the router
+    std::string allow;  // methods of this path, for 405 and OPTIONS; empty: no such path (404)
   };
   // HEAD finds the handler of GET.
   Match match(std::string_view method, std::string_view path) const;

@@ -51,6 +51,8 @@ OrderedJson usage_json(const Usage& usage) {
   out["completion_tokens"] = usage.completion_tokens;
   out["prompt_tokens_details"] = nullptr;
   if (usage.with_details) out["prompt_tokens_details"] = {{"cached_tokens", usage.cached_tokens}};
+  if (usage.reasoning_tokens)
+    out["completion_tokens_details"] = {{"reasoning_tokens", *usage.reasoning_tokens}};
   return out;
 }
 
@@ -68,6 +70,8 @@ OrderedJson finish_reason_json(engine::FinishReason finish) {
       return "stop";
     case engine::FinishReason::kLength:
       return "length";
+    case engine::FinishReason::kRepetition:
+      return "repetition";
     case engine::FinishReason::kAbort:
       return "abort";
     case engine::FinishReason::kError:

@@ -2,6 +2,7 @@
 // Pieces of answers as JSON: names, order and nulls as OpenAI and vLLM have them. Pure.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,7 +25,8 @@ struct Usage {
   int64_t prompt_tokens = 0;
   int64_t completion_tokens = 0;
   int64_t cached_tokens = 0;
-  bool with_details = false;  // --enable-prompt-tokens-details
+  bool with_details = false;                // --enable-prompt-tokens-details
+  std::optional<int64_t> reasoning_tokens;  // where thinking is split off
 };
 
 // How tokens are written where they are named.

@@ -10,6 +10,9 @@
 #include "engine/engine.h"
 #include "frontend/frontend.h"
 #include "net/http_server.h"
+#include "serve/access.h"
+#include "serve/cors.h"
+#include "serve/metrics.h"
 
 namespace tandem::serve {
 
@@ -20,6 +23,8 @@ struct ApiConfig {
   std::string version;                   // the program's
   std::string fingerprint;               // system_fingerprint
   bool prompt_tokens_details = false;
+  AccessConfig access;
+  CorsConfig cors;
   const Clock* clock = nullptr;                      // outlives the server
   Duration step_budget = std::chrono::seconds(120);  // a step that takes longer makes /health fail
 };
@@ -27,8 +32,11 @@ struct ApiConfig {
 // Threads: start(), begin_drain() and stop() by the owner; the rest runs on net's threads.
 class ApiServer {
  public:
-  // `frontend` and `engine` outlive it.
-  ApiServer(ApiConfig config, frontend::Frontend& frontend, engine::Engine& engine);
+  // The others outlive it.
+  ApiServer(ApiConfig config,
+            frontend::Frontend& frontend,
+            engine::Engine& engine,
+            Metrics& metrics);
   ~ApiServer();
 
   // The port that was bound. A busy port is an error that names it.

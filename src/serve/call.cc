@@ -1,6 +1,8 @@
 #include "serve/call.h"
 
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "net/sse.h"
 #include "serve/api_error.h"
@@ -15,8 +17,8 @@ PromptView prompt_of(const CallSetup& setup, size_t prompt) {
 
 }  // namespace
 
-Call::Call(CallSetup setup, net::ResponseWriter writer)
-    : setup_(std::move(setup)), writer_(std::move(writer)) {
+Call::Call(CallSetup setup, LoadTicket load, net::ResponseWriter writer)
+    : setup_(std::move(setup)), load_(std::move(load)), writer_(std::move(writer)) {
   const size_t prompts = setup_.prompts.size();
   choices_.resize(prompts * static_cast<size_t>(setup_.choices_per_prompt));
   for (size_t i = 0; i < choices_.size(); ++i) choices_[i].index = static_cast<int32_t>(i);
@@ -32,7 +34,7 @@ void Call::start(frontend::Frontend& frontend, std::vector<frontend::PreparedGen
       auto generation =
           frontend.start(std::move(prepared[i]), static_cast<int>(i), shared_from_this());
       if (!generation) {
-        over_ = true;
+        set_over();
         abort_all();
         writer_.respond(error_response(generation.error()));
         return;
@@ -45,7 +47,7 @@ void Call::start(frontend::Frontend& frontend, std::vector<frontend::PreparedGen
   writer_.on_close([weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
       const std::lock_guard lock(self->mutex_);
-      self->over_ = true;
+      self->over_ = true;  // a load until the engine has let go of it
       self->abort_all();
     }
   });
@@ -67,12 +69,19 @@ void Call::on_output(int generation, frontend::OutputDelta delta) {
     delta.text.clear();
   }
   completion_tokens_ += static_cast<int64_t>(delta.tokens.size());
+  reasoning_tokens_ += delta.reasoning_tokens;
   if (is_streaming()) {
     stream_delta(choice, delta);
   } else {
     collect_delta(choice, delta);
   }
   if (delta.finish != engine::FinishReason::kNone && --open_choices_ == 0) finish();
+}
+
+// Nothing is said after this.
+void Call::set_over() {
+  over_ = true;
+  load_.release();
 }
 
 void Call::begin_stream() {
@@ -93,18 +102,50 @@ void Call::begin_stream() {
   }
 }
 
+// With stream_interval: the first token goes out at once, then so many together, and the rest at
+// the end. True: nothing to show yet; else `delta` has all that was held.
+bool Call::hold(ChoiceState& choice, frontend::OutputDelta& delta) const {
+  if (setup_.stream.interval == 1 || !choice.has_streamed) {
+    choice.has_streamed = true;
+    return false;
+  }
+  frontend::OutputDelta& held = choice.held;
+  held.text += delta.text;
+  held.reasoning += delta.reasoning;
+  std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(held.tokens));
+  const bool ends = delta.finish != engine::FinishReason::kNone;
+  if (!ends && static_cast<int64_t>(held.tokens.size()) < setup_.stream.interval) return true;
+  delta.text = std::exchange(held.text, {});
+  delta.reasoning = std::exchange(held.reasoning, {});
+  delta.tokens = std::exchange(held.tokens, {});
+  return false;
+}
+
 void Call::stream_delta(ChoiceState& choice, frontend::OutputDelta& delta) {
-  const bool nothing = delta.text.empty() && delta.finish == engine::FinishReason::kNone &&
+  if (hold(choice, delta)) return;
+  if (!setup_.style.include_reasoning) delta.reasoning.clear();
+  if (!delta.reasoning.empty() && !delta.text.empty()) {
+    // One chunk has one kind of text; the tokens go with the second.
+    frontend::OutputDelta thought;
+    thought.reasoning = std::exchange(delta.reasoning, {});
+    write_choice(stream_choice(setup_.style, choice, thought));
+  }
+  const bool nothing = delta.text.empty() && delta.reasoning.empty() &&
+                       delta.finish == engine::FinishReason::kNone &&
                        !(setup_.style.logprobs && !delta.tokens.empty()) && delta.prompt.empty() &&
                        !(setup_.style.return_token_ids && !delta.tokens.empty());
-  if (nothing) return;
+  if (!nothing) write_choice(stream_choice(setup_.style, choice, delta));
+}
+
+void Call::write_choice(OrderedJson choice) {
   OrderedJson frame = head_json(setup_.head);
-  frame["choices"] = OrderedJson::array({stream_choice(setup_.style, choice, delta)});
+  frame["choices"] = OrderedJson::array({std::move(choice)});
   write_frame(frame);
 }
 
 void Call::collect_delta(ChoiceState& choice, frontend::OutputDelta& delta) {
   choice.text += delta.text;
+  choice.reasoning += delta.reasoning;
   std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(choice.tokens));
   if (!delta.prompt.empty()) choice.prompt = std::move(delta.prompt);
   if (delta.finish != engine::FinishReason::kNone) {
@@ -114,7 +155,7 @@ void Call::collect_delta(ChoiceState& choice, frontend::OutputDelta& delta) {
 }
 
 void Call::end_with_error(const frontend::RequestError& error) {
-  over_ = true;
+  set_over();
   abort_all();
   if (!is_streaming()) {
     writer_.respond(error_response(error));
@@ -126,7 +167,7 @@ void Call::end_with_error(const frontend::RequestError& error) {
 }
 
 void Call::finish() {
-  over_ = true;
+  set_over();
   if (is_streaming()) {
     if (setup_.stream.include_usage) {
       OrderedJson frame = head_json(setup_.head);
@@ -180,6 +221,7 @@ Usage Call::usage() const {
   out.completion_tokens = completion_tokens_;
   out.cached_tokens = std::accumulate(cached_tokens_.begin(), cached_tokens_.end(), int64_t{0});
   out.with_details = setup_.usage_details;
+  if (setup_.splits_reasoning) out.reasoning_tokens = reasoning_tokens_;
   return out;
 }
 

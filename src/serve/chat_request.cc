@@ -1,5 +1,8 @@
 #include "serve/chat_request.h"
 
+#include <algorithm>
+#include <array>
+
 #include "serve/messages.h"
 
 namespace tandem::serve {
@@ -14,6 +17,29 @@ Checked<void> read_logprobs(const FieldReader& fields, frontend::GenerationOptio
     return invalid("top_logprobs", "is only accepted together with \"logprobs\": true");
   }
   if (wanted.value_or(false)) options.logprobs = top.value_or(0);
+  return {};
+}
+
+Checked<std::optional<std::string>> read_effort(const FieldReader& fields) {
+  static constexpr std::array kEfforts = {
+      "none", "minimal", "low", "medium", "high", "xhigh", "max"};
+  TANDEM_ASSIGN(auto effort, fields.string("reasoning_effort"));
+  if (effort && std::find(kEfforts.begin(), kEfforts.end(), *effort) == kEfforts.end()) {
+    return invalid("reasoning_effort",
+                   "must be none, minimal, low, medium, high, xhigh or max, found \"{}\"",
+                   effort->substr(0, 64));
+  }
+  return effort;
+}
+
+// As in vLLM: the answer goes on with the last message's role if no generation prompt is added, and
+// echo puts that message before the answer if the two have the same role.
+Checked<void> read_role_and_echo(const FieldReader& fields, ChatRequest& out) {
+  const OrderedJson& last = out.input.messages.back();
+  if (!out.input.add_generation_prompt) out.role = last["role"].get<std::string>();
+  TANDEM_ASSIGN(const auto echo, fields.boolean("echo"));
+  if (echo.value_or(false) && last["role"] == out.role)
+    out.echo = last["content"].get<std::string>();
   return {};
 }
 
@@ -36,7 +62,7 @@ Checked<void> read_template_kwargs(const FieldReader& fields, frontend::ChatInpu
     }
     input.template_kwargs = *kwargs;
   }
-  TANDEM_ASSIGN(const auto effort, fields.string("reasoning_effort"));
+  TANDEM_ASSIGN(const auto effort, read_effort(fields));
   if (effort && !input.template_kwargs.contains("reasoning_effort")) {
     input.template_kwargs["reasoning_effort"] = *effort;
   }
@@ -95,7 +121,11 @@ Checked<ChatRequest> parse_chat_request(const OrderedJson& body) {
   out.model = model.value_or("");
   TANDEM_TRY(refuse_unbuilt_fields(fields, Endpoint::kChat));
   TANDEM_ASSIGN(out.input, parse_chat_input(body));
+  TANDEM_TRY(read_role_and_echo(fields, out));
   TANDEM_ASSIGN(out.options, read_generation_options(fields, Endpoint::kChat));
+  out.options.split_reasoning = true;
+  TANDEM_ASSIGN(const auto reasoning, fields.boolean("include_reasoning"));
+  out.include_reasoning = reasoning.value_or(true);
   TANDEM_TRY(read_logprobs(fields, out.options));
   TANDEM_ASSIGN(out.stream, read_stream_options(fields));
   if (out.stream.stream && out.options.prompt_logprobs) {

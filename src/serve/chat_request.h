@@ -16,6 +16,9 @@ struct ChatRequest {
   frontend::ChatInput input;
   frontend::GenerationOptions options;
   StreamOptions stream;
+  std::string role = "assistant";  // of the answer
+  std::string echo;                // what the answer's content begins with
+  bool include_reasoning = true;
   bool return_token_ids = false;
   bool return_tokens_as_token_ids = false;
 };

@@ -12,16 +12,27 @@ std::vector<frontend::OutputToken> echoed_tokens(const std::vector<frontend::Pro
   return all;
 }
 
-OrderedJson chat_message(const std::string& text) {
+// Both names of the same: vLLM's newer one, and the one that clients know.
+void set_reasoning(OrderedJson& object, const OrderedJson& reasoning) {
+  object["reasoning"] = reasoning;
+  object["reasoning_content"] = reasoning;
+}
+
+// Content is null when the model did nothing but think.
+OrderedJson chat_message(const ChoiceStyle& style,
+                         const ChoiceState& state,
+                         const PromptView& prompt) {
   OrderedJson message;
-  message["role"] = "assistant";
-  message["content"] = text;
+  message["role"] = style.role;
+  const std::string text = style.echo ? *prompt.text + state.text : state.text;
+  const bool only_thought = text.empty() && !state.reasoning.empty();
+  message["content"] = only_thought ? OrderedJson() : OrderedJson(text);
   message["refusal"] = nullptr;
   message["annotations"] = nullptr;
   message["audio"] = nullptr;
   message["function_call"] = nullptr;
-  message["reasoning"] = nullptr;
-  message["reasoning_content"] = nullptr;
+  const bool shown = style.include_reasoning && !state.reasoning.empty();
+  set_reasoning(message, shown ? OrderedJson(state.reasoning) : OrderedJson());
   return message;
 }
 
@@ -51,9 +62,11 @@ std::vector<OrderedJson> opening_choices(const ChoiceStyle& style,
   std::vector<OrderedJson> out;
   if (style.chat) {
     OrderedJson delta;
-    delta["role"] = "assistant";
+    delta["role"] = style.role;
     delta["content"] = "";
     out.push_back(chat_chunk(state.index, std::move(delta)));
+    if (style.echo && !prompt.text->empty())
+      out.push_back(chat_chunk(state.index, OrderedJson{{"content", *prompt.text}}));
     return out;
   }
   const bool echo_now =
@@ -71,8 +84,10 @@ OrderedJson stream_choice(const ChoiceStyle& style,
   OrderedJson choice;
   if (style.chat) {
     OrderedJson content = OrderedJson::object();
-    if (!delta.text.empty() || delta.finish == engine::FinishReason::kNone)
-      content["content"] = delta.text;
+    if (!delta.reasoning.empty()) set_reasoning(content, delta.reasoning);
+    const bool nothing_else =
+        delta.finish == engine::FinishReason::kNone && delta.reasoning.empty();
+    if (!delta.text.empty() || nothing_else) content["content"] = delta.text;
     choice = chat_chunk(state.index, std::move(content));
     if (style.logprobs && !delta.tokens.empty()) {
       choice["logprobs"] = chat_logprobs_json(delta.tokens, style.tokens);
@@ -102,7 +117,7 @@ OrderedJson whole_choice(const ChoiceStyle& style, ChoiceState& state, const Pro
   OrderedJson choice;
   choice["index"] = state.index;
   if (style.chat) {
-    choice["message"] = chat_message(state.text);
+    choice["message"] = chat_message(style, state, prompt);
   } else {
     choice["text"] = style.echo ? *prompt.text + state.text : state.text;
   }

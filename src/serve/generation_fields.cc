@@ -48,6 +48,11 @@ Checked<void> read_lengths(const FieldReader& fields,
   TANDEM_ASSIGN(o.min_tokens, fields.integer("min_tokens"));
   TANDEM_ASSIGN(o.ignore_eos, fields.boolean("ignore_eos"));
   TANDEM_ASSIGN(o.truncate_prompt_tokens, fields.integer("truncate_prompt_tokens"));
+  TANDEM_ASSIGN(const auto side, fields.string("truncation_side"));
+  if (side && *side != "left" && *side != "right")
+    return invalid(
+        "truncation_side", "must be \"left\" or \"right\", found \"{}\"", side->substr(0, 64));
+  o.truncate_end = side == "right";
   return {};
 }
 
@@ -62,6 +67,19 @@ Checked<void> read_ids_and_strings(const FieldReader& fields, frontend::Generati
   TANDEM_ASSIGN(o.logit_bias, read_logit_bias(fields));
   TANDEM_ASSIGN(o.allowed_token_ids, fields.integers("allowed_token_ids", kMaxListEntries));
   TANDEM_ASSIGN(o.bad_words, fields.strings("bad_words", kMaxStrings, false));
+  return {};
+}
+
+Checked<void> read_repetition(const FieldReader& fields, frontend::GenerationOptions& o) {
+  const OrderedJson* rule = fields.find("repetition_detection");
+  if (!rule) return {};
+  if (!rule->is_object())
+    return invalid("repetition_detection", "must be an object, found {}", describe(*rule));
+  const FieldReader inner(*rule);
+  TANDEM_ASSIGN(const auto low, inner.integer("min_pattern_size"));
+  TANDEM_ASSIGN(const auto high, inner.integer("max_pattern_size"));
+  TANDEM_ASSIGN(const auto count, inner.integer("min_count"));
+  o.repetition = {low.value_or(0), high.value_or(0), count.value_or(0)};
   return {};
 }
 
@@ -88,6 +106,7 @@ Checked<frontend::GenerationOptions> read_generation_options(const FieldReader& 
   TANDEM_ASSIGN(o.n, fields.integer("n"));
   TANDEM_TRY(read_lengths(fields, endpoint, o));
   TANDEM_TRY(read_ids_and_strings(fields, o));
+  TANDEM_TRY(read_repetition(fields, o));
   TANDEM_ASSIGN(o.prompt_logprobs, fields.integer("prompt_logprobs"));
   TANDEM_ASSIGN(const auto priority, fields.integer("priority"));
   o.priority = priority.value_or(0);
@@ -103,6 +122,10 @@ Checked<StreamOptions> read_stream_options(const FieldReader& fields) {
   StreamOptions out;
   TANDEM_ASSIGN(const auto stream, fields.boolean("stream"));
   out.stream = stream.value_or(false);
+  TANDEM_ASSIGN(const auto interval, fields.integer("stream_interval"));
+  out.interval = interval.value_or(1);
+  if (out.interval < 1)
+    return invalid("stream_interval", "must be at least 1, found {}", out.interval);
   const OrderedJson* options = fields.find("stream_options");
   if (!options) return out;
   if (!options->is_object())
@@ -128,7 +151,6 @@ Checked<void> refuse_unbuilt_fields(const FieldReader& fields, Endpoint endpoint
                                        "guided_json_object",
                                        "logprob_token_ids",
                                        "prompt_embeds",
-                                       "repetition_detection",
                                        "kv_transfer_params",
                                        "ec_transfer_params",
                                        "vllm_xargs",
@@ -137,7 +159,6 @@ Checked<void> refuse_unbuilt_fields(const FieldReader& fields, Endpoint endpoint
   static constexpr std::array kChatOnly = {"tools",
                                            "functions",
                                            "function_call",
-                                           "echo",
                                            "chat_template",
                                            "audio",
                                            "prediction",
@@ -163,9 +184,6 @@ Checked<void> refuse_unbuilt_fields(const FieldReader& fields, Endpoint endpoint
     if (!text)
       return invalid("response_format",
                      "is not supported by this server except as {{\"type\": \"text\"}}");
-  }
-  if (const OrderedJson* side = fields.find("truncation_side"); side && *side != "left") {
-    return invalid("truncation_side", "is not supported by this server except as \"left\"");
   }
   return {};
 }

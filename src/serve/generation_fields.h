@@ -13,6 +13,7 @@ struct StreamOptions {
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
+  int64_t interval = 1;  // tokens of a choice in a chunk, after the first
 };
 
 // Everything of reference order: sampling, lengths, stop, ids, log-probabilities of prompts.

@@ -7,6 +7,7 @@ namespace tandem::serve {
 constexpr int kFailuresInARow = 3;
 
 bool is_healthy(const engine::EngineCounters& counters, TimePoint now, Duration step_budget) {
+  if (counters.dead) return false;
   if (counters.consecutive_device_failures >= kFailuresInARow) return false;
   return !counters.busy || now - counters.last_step <= step_budget;
 }

@@ -88,6 +88,62 @@ TEST(ChatRequest, FieldsThatAreNotBuiltAreNamed) {
   expect_chat_refused(with(R"("seed":18446744073709551615)").c_str(), "seed");
 }
 
+TEST(ChatRequest, RoleAndEchoFollowTheLastMessage) {
+  const auto parsed = [](const char* more) {
+    const std::string messages =
+        R"({"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}])";
+    auto request = parse_chat_request(json((messages + more + "}").c_str()));
+    EXPECT_TRUE(request) << more;
+    return request.value_or(ChatRequest{});
+  };
+  EXPECT_EQ(parsed(R"(,"echo":true,"continue_final_message":true)").echo, "y");
+  EXPECT_EQ(parsed(R"(,"echo":false,"continue_final_message":true)").echo, "");
+  const ChatRequest answered = parsed(R"(,"echo":true)");
+  EXPECT_EQ(answered.role, "assistant");
+  EXPECT_EQ(answered.echo, "y") << "the answer has the last message's role";
+  const auto user = parse_chat_request(json(
+      R"({"messages":[{"role":"user","content":"x"}],"echo":true,"add_generation_prompt":true})"));
+  ASSERT_TRUE(user);
+  EXPECT_EQ(user->echo, "");
+}
+
+TEST(ChatRequest, AdvisoryFieldsAndNullsChangeNothing) {
+  for (const char* field : {R"("user":"u")",
+                            R"("store":false)",
+                            R"("metadata":{"a":"b"})",
+                            R"("service_tier":"auto")",
+                            R"("parallel_tool_calls":true)",
+                            R"("tools":null)",
+                            R"("tool_choice":null)",
+                            R"("response_format":null)",
+                            R"("response_format":{"type":"text"})",
+                            R"("structured_outputs":null)",
+                            R"("temperature":null)",
+                            R"("stop":null)",
+                            R"("stream_options":null)",
+                            R"("reasoning_effort":"low")",
+                            R"("no_such_field":[1])"}) {
+    const std::string body =
+        std::string(R"({"messages":[{"role":"user","content":"x"}],)") + field + "}";
+    EXPECT_TRUE(parse_chat_request(json(body.c_str()))) << field;
+  }
+}
+
+TEST(CompletionRequest, FieldsOfVllmsOwn) {
+  const auto request = parse_completion_request(
+      json(R"({"prompt":"a","truncate_prompt_tokens":3,"truncation_side":"right","stream":true,
+               "stream_interval":4,"repetition_detection":{"max_pattern_size":8,"min_count":3}})"),
+      4);
+  ASSERT_TRUE(request);
+  EXPECT_TRUE(request->options.truncate_end);
+  EXPECT_EQ(request->stream.interval, 4);
+  ASSERT_TRUE(request->options.repetition);
+  EXPECT_EQ(request->options.repetition->max_pattern_size, 8);
+  expect_completion_refused(R"({"prompt":"a","truncation_side":"middle"})", "truncation_side");
+  expect_completion_refused(R"({"prompt":"a","stream_interval":0})", "stream_interval");
+  expect_completion_refused(R"({"prompt":"a","repetition_detection":3})", "repetition_detection");
+}
+
 TEST(CompletionRequest, PromptsOfEveryKind) {
   EXPECT_EQ(parse_completion_request(json(R"({"prompt":"a"})"), 4)->prompts.size(), 1u);
   EXPECT_EQ(parse_completion_request(json(R"({"prompt":["a","b"]})"), 4)->prompts.size(), 2u);

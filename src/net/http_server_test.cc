@@ -215,8 +215,18 @@ TEST(HttpServer, CutMessagesCostNothing) {
   RawSocket half = test.connect();
   half.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{");
   half.shut_sending();
-  half.read_to_end();
+  EXPECT_EQ(status_of(half.read_to_end()), 400);
   EXPECT_TRUE(half.ended());
+  // Also where it comes after a whole one.
+  RawSocket second_half = test.connect();
+  second_half.send(get_request("/echo") + "GET /ec");
+  second_half.shut_sending();
+  EXPECT_EQ(status_of(second_half.read_response()), 200);
+  EXPECT_EQ(status_of(second_half.read_to_end()), 400);
+  // Nothing begun, nothing said.
+  RawSocket silent = test.connect();
+  silent.shut_sending();
+  EXPECT_EQ(silent.read_to_end(), "");
   // A client that sends all and shuts its side still gets its answers.
   RawSocket whole = test.connect();
   whole.send(get_request("/echo?1") + get_request("/echo?2"));

@@ -3,7 +3,7 @@
 // engine's thread and scheduler); only the device is left out: an executor that gives the next
 // token after a fixed time. What the engine alone costs for the same work is measured beside it and
 // taken off.
-//   http_bench [STREAMS TOKENS STEP_MS]      default 200 100 20
+//   http_bench [all|requests|streams [STREAMS TOKENS STEP_MS]]      default: all 200 100 20
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -111,8 +111,8 @@ struct Bench {
   }
 
   // CPU seconds of the engine alone for `requests` at a time, `tokens` each.
-  double engine_alone(int requests, int rounds, int tokens) {
-    const double begin = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
+  CpuTime engine_alone(int requests, int rounds, int tokens) {
+    const CpuTime begin = cpu_time(RUSAGE_SELF);
     for (int round = 0; round < rounds; ++round) {
       const auto sink = std::make_shared<CountingSink>(requests);
       for (int i = 0; i < requests; ++i) {
@@ -128,7 +128,7 @@ struct Bench {
       }
       sink->wait();
     }
-    return cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - begin;
+    return cpu_time(RUSAGE_SELF) - begin;
   }
 };
 
@@ -150,8 +150,14 @@ std::string chat(int tokens, bool stream) {
                           stream));
 }
 
-void print(const char* what, double us, const char* goal = "") {
-  fmt::print("{:<58} {:>8.2f} us  {}\n", what, us, goal);
+void print(const char* what, const CpuTime& time, double per, const char* goal = "") {
+  const CpuTime us = time * (1e6 / per);
+  fmt::print("{:<46} {:>8.2f} us  ({:.2f} user, {:.2f} kernel)  {}\n",
+             what,
+             us.sum(),
+             us.user,
+             us.kernel,
+             goal);
 }
 
 void bench_requests(Bench& bench) {
@@ -160,15 +166,15 @@ void bench_requests(Bench& bench) {
     const int times = kRequests / connections;
     const double count = connections * times;
     run_load(bench.port, version, connections, times / 10 + 1);
-    const double plain = run_load(bench.port, version, connections, times) / count * 1e6;
+    const CpuTime plain = run_load(bench.port, version, connections, times);
     run_load(bench.port, chat(1, false), connections, times / 10 + 1);
-    const double whole = run_load(bench.port, chat(1, false), connections, times) / count * 1e6;
-    const double alone = bench.engine_alone(connections, times, 1) / count * 1e6;
+    const CpuTime whole = run_load(bench.port, chat(1, false), connections, times);
+    const CpuTime alone = bench.engine_alone(connections, times, 1);
     fmt::print("requests, {} at a time\n", connections);
-    print("  GET /version", plain);
-    print("  chat, one token", whole);
-    print("  of it the engine's thread", alone);
-    print("  HTTP: a chat request without the engine", whole - alone, "goal <= 100");
+    print("  GET /version", plain, count);
+    print("  chat, one token", whole, count);
+    print("  of it the engine's thread", alone, count);
+    print("  HTTP: a chat request without the engine", whole - alone, count, "goal 100");
   }
 }
 
@@ -178,17 +184,17 @@ void bench_streams(Bench& bench, int streams, int tokens) {
   const int few = std::max(1, tokens / 10);
   const double extra = static_cast<double>(streams) * (tokens - few);
   run_load(bench.port, chat(few, true), streams, 1);
-  const double short_cpu = run_load(bench.port, chat(few, true), streams, 1);
-  const double long_cpu = run_load(bench.port, chat(tokens, true), streams, 1);
-  const double short_alone = bench.engine_alone(streams, 1, few);
-  const double long_alone = bench.engine_alone(streams, 1, tokens);
+  const CpuTime short_cpu = run_load(bench.port, chat(few, true), streams, 1);
+  const CpuTime long_cpu = run_load(bench.port, chat(tokens, true), streams, 1);
+  const CpuTime short_alone = bench.engine_alone(streams, 1, few);
+  const CpuTime long_alone = bench.engine_alone(streams, 1, tokens);
   bench.paced = false;
-  const double whole = (long_cpu - short_cpu) / extra * 1e6;
-  const double alone = (long_alone - short_alone) / extra * 1e6;
+  const CpuTime whole = long_cpu - short_cpu;
+  const CpuTime alone = long_alone - short_alone;
   fmt::print("streams, {} at a time, {} tokens each\n", streams, tokens);
-  print("  a token, everything", whole);
-  print("  of it the engine's thread", alone);
-  print("  HTTP: a streamed token without the engine", whole - alone, "goal <= 5");
+  print("  a token, everything", whole, extra);
+  print("  of it the engine's thread", alone, extra);
+  print("  HTTP: a streamed token without the engine", whole - alone, extra, "goal 5");
 }
 
 int number(const char* text) { return std::max(1, std::atoi(text)); }
@@ -196,17 +202,22 @@ int number(const char* text) { return std::max(1, std::atoi(text)); }
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int streams = argc > 1 ? number(argv[1]) : 200;
-  const int tokens = argc > 2 ? number(argv[2]) : 100;
-  const int step_ms = argc > 3 ? number(argv[3]) : 20;
+  const std::string_view what = argc > 1 ? argv[1] : "all";
+  const int streams = argc > 2 ? number(argv[2]) : 200;
+  const int tokens = argc > 3 ? number(argv[3]) : 100;
+  const int step_ms = argc > 4 ? number(argv[4]) : 20;
+  if (what != "all" && what != "requests" && what != "streams") {
+    fmt::print(stderr, "http_bench: '{}' is not one of all, requests, streams\n", what);
+    return 1;
+  }
   Bench bench;
   if (const auto started = bench.start(streams, std::chrono::milliseconds(step_ms)); !started) {
     fmt::print(stderr, "http_bench: {}\n", started.error().to_line());
     return 1;
   }
-  bench_requests(bench);
-  bench_streams(bench, 1, tokens);
-  bench_streams(bench, streams, tokens);
+  print("this machine: a bare send of 250 bytes", bare_send(250, 200), 1);
+  if (what != "streams") bench_requests(bench);
+  if (what != "requests") bench_streams(bench, streams, tokens);
   bench.server->stop(std::chrono::seconds(1));
   bench.engine->drain(bench.clock.now());
   return 0;

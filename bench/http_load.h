@@ -3,11 +3,10 @@
 // of the process's time is the server's.
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -19,10 +18,26 @@
 
 namespace tandem::bench {
 
-inline double cpu_seconds(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+// CPU time in seconds: the program's own and what the kernel did for it.
+struct CpuTime {
+  double user = 0;
+  double kernel = 0;
+
+  double sum() const { return user + kernel; }
+  CpuTime operator-(const CpuTime& other) const {
+    return {user - other.user, kernel - other.kernel};
+  }
+  CpuTime operator*(double factor) const { return {user * factor, kernel * factor}; }
+};
+
+// `who`: RUSAGE_SELF or RUSAGE_THREAD.
+inline CpuTime cpu_time(int who) {
+  rusage usage{};
+  getrusage(who, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return {seconds(usage.ru_utime), seconds(usage.ru_stime)};
 }
 
 [[noreturn]] inline void give_up(const char* what) {
@@ -87,7 +102,7 @@ class LoadClient {
 
 // Sends `request` `times` times on each of `connections`, one at a time on each. The server's CPU
 // seconds: the process's without this thread's.
-inline double run_load(uint16_t port, std::string_view request, int connections, int times) {
+inline CpuTime run_load(uint16_t port, std::string_view request, int connections, int times) {
   std::vector<LoadClient> clients;
   std::vector<pollfd> waits;
   for (int i = 0; i < connections; ++i) {
@@ -96,8 +111,8 @@ inline double run_load(uint16_t port, std::string_view request, int connections,
   }
   std::vector<int> left(clients.size(), times);
   size_t open = clients.size();
-  const double process = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
-  const double own = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+  const CpuTime process = cpu_time(RUSAGE_SELF);
+  const CpuTime own = cpu_time(RUSAGE_THREAD);
   for (LoadClient& client : clients) client.send(request);
   while (open > 0) {
     if (::poll(waits.data(), waits.size(), 60'000) <= 0) give_up("poll");
@@ -111,8 +126,38 @@ inline double run_load(uint16_t port, std::string_view request, int connections,
       }
     }
   }
-  return (cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - process) -
-         (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - own);
+  return (cpu_time(RUSAGE_SELF) - process) - (cpu_time(RUSAGE_THREAD) - own);
+}
+
+// What this machine's kernel takes to send `bytes` to a socket on the loopback that nobody waits
+// for: what no server can go below.
+inline CpuTime bare_send(size_t bytes, int times) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      ::listen(listener, 1) != 0 ||
+      ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) != 0)
+    give_up("listen");
+  LoadClient client(ntohs(address.sin_port));
+  const int server = ::accept(listener, nullptr, nullptr);
+  const std::string data(bytes, 'x');
+  std::string sink(bytes, ' ');
+  CpuTime total;
+  for (int i = 0; i < times; ++i) {
+    const CpuTime begin = cpu_time(RUSAGE_THREAD);
+    for (int k = 0; k < 100; ++k)
+      if (::send(server, data.data(), bytes, MSG_NOSIGNAL) <= 0) give_up("send");
+    const CpuTime spent = cpu_time(RUSAGE_THREAD) - begin;
+    total = {total.user + spent.user, total.kernel + spent.kernel};
+    for (int k = 0; k < 100; ++k)
+      if (::recv(client.fd(), sink.data(), bytes, MSG_WAITALL) <= 0) give_up("recv");
+  }
+  ::close(server);
+  ::close(listener);
+  return total * (1.0 / (100.0 * times));
 }
 
 }  // namespace tandem::bench

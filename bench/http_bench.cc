@@ -82,6 +82,7 @@ struct Bench {
   std::unique_ptr<frontend::Frontend> frontend;
   std::unique_ptr<serve::ApiServer> server;
   uint16_t port = 0;
+  int64_t next_id = 0;
 
   Expected<void> start(int streams, std::chrono::milliseconds step) {
     TANDEM_ASSIGN(text, app::read_text_files(kModel));
@@ -117,14 +118,17 @@ struct Bench {
       const auto sink = std::make_shared<CountingSink>(requests);
       for (int i = 0; i < requests; ++i) {
         engine::Request request;
-        request.id = fmt::format("{}-{}", round, i);
+        request.id = fmt::format("bench-{}", next_id++);
         request.prompt.assign(20, 70);
         request.sampling.temperature = 0;
         request.sampling.max_tokens = tokens;
         request.sampling.ignore_eos = true;
         request.eos_ids = {1};
         request.sink = sink;
-        if (!engine->submit(std::move(request))) std::exit(1);
+        if (const auto submitted = engine->submit(std::move(request)); !submitted) {
+          fmt::print(stderr, "http_bench: {}\n", submitted.error().to_line());
+          std::exit(1);
+        }
       }
       sink->wait();
     }
@@ -215,7 +219,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "http_bench: {}\n", started.error().to_line());
     return 1;
   }
-  print("this machine: a bare send of 250 bytes", bare_send(250, 200), 1);
+  print("this machine: a bare send of 250 bytes", bare_send(250, streams, 100), 1);
   if (what != "streams") bench_requests(bench);
   if (what != "requests") bench_streams(bench, streams, tokens);
   bench.server->stop(std::chrono::seconds(1));

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -129,35 +130,41 @@ inline CpuTime run_load(uint16_t port, std::string_view request, int connections
   return (cpu_time(RUSAGE_SELF) - process) - (cpu_time(RUSAGE_THREAD) - own);
 }
 
-// What this machine's kernel takes to send `bytes` to a socket on the loopback that nobody waits
-// for: what no server can go below.
-inline CpuTime bare_send(size_t bytes, int times) {
+// What this machine's kernel takes to send `bytes` on one of `sockets` loopback connections, all in
+// turn: what no server can go below.
+inline CpuTime bare_send(size_t bytes, int sockets, int rounds) {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
   if (::bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-      ::listen(listener, 1) != 0 ||
+      ::listen(listener, sockets) != 0 ||
       ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) != 0)
     give_up("listen");
-  LoadClient client(ntohs(address.sin_port));
-  const int server = ::accept(listener, nullptr, nullptr);
+  std::vector<LoadClient> clients;
+  std::vector<int> servers;
+  for (int i = 0; i < sockets; ++i) {
+    clients.emplace_back(ntohs(address.sin_port));
+    servers.push_back(::accept(listener, nullptr, nullptr));
+    const int on = 1;
+    ::setsockopt(servers.back(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  }
   const std::string data(bytes, 'x');
   std::string sink(bytes, ' ');
   CpuTime total;
-  for (int i = 0; i < times; ++i) {
+  for (int round = 0; round < rounds; ++round) {
     const CpuTime begin = cpu_time(RUSAGE_THREAD);
-    for (int k = 0; k < 100; ++k)
+    for (const int server : servers)
       if (::send(server, data.data(), bytes, MSG_NOSIGNAL) <= 0) give_up("send");
     const CpuTime spent = cpu_time(RUSAGE_THREAD) - begin;
     total = {total.user + spent.user, total.kernel + spent.kernel};
-    for (int k = 0; k < 100; ++k)
+    for (const LoadClient& client : clients)
       if (::recv(client.fd(), sink.data(), bytes, MSG_WAITALL) <= 0) give_up("recv");
   }
-  ::close(server);
+  for (const int server : servers) ::close(server);
   ::close(listener);
-  return total * (1.0 / (100.0 * times));
+  return total * (1.0 / (static_cast<double>(sockets) * rounds));
 }
 
 }  // namespace tandem::bench

@@ -58,7 +58,9 @@ class LoadClient {
       give_up("connect");
   }
   LoadClient(LoadClient&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), answer_(std::move(other.answer_)) {}
+      : fd_(std::exchange(other.fd_, -1)),
+        streams_(other.streams_),
+        answer_(std::move(other.answer_)) {}
   ~LoadClient() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -67,6 +69,7 @@ class LoadClient {
 
   void send(std::string_view request) {
     answer_.clear();
+    streams_ = false;
     if (::send(fd_, request.data(), request.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(request.size()))
       give_up("send");
@@ -78,13 +81,17 @@ class LoadClient {
     const ssize_t n = ::recv(fd_, buffer, sizeof buffer, 0);
     if (n <= 0) give_up("recv");
     answer_.append(buffer, static_cast<size_t>(n));
-    return is_whole();
+    const bool whole = is_whole();
+    // Of a stream only its end matters; keeping it all would cost the server its caches.
+    if (streams_ && answer_.size() > kEnd.size()) answer_.erase(0, answer_.size() - kEnd.size());
+    return whole;
   }
 
-  const std::string& answer() const { return answer_; }
-
  private:
-  bool is_whole() const {
+  static constexpr std::string_view kEnd = "\r\n0\r\n\r\n";
+
+  bool is_whole() {
+    if (streams_) return answer_.ends_with(kEnd);
     const size_t end = answer_.find("\r\n\r\n");
     if (end == std::string::npos) return false;
     if (!answer_.starts_with("HTTP/1.1 200")) {
@@ -94,10 +101,12 @@ class LoadClient {
     const size_t length = answer_.find("content-length: ");
     if (length < end)
       return answer_.size() - end - 4 >= std::strtoul(answer_.c_str() + length + 16, nullptr, 10);
-    return answer_.ends_with("\r\n0\r\n\r\n");
+    streams_ = true;
+    return answer_.ends_with(kEnd);
   }
 
   int fd_;
+  bool streams_ = false;  // the head of a chunked answer was seen
   std::string answer_;
 };
 

@@ -92,9 +92,9 @@ struct Bench {
     config.max_model_len = 4096;
     config.max_num_seqs = std::max(streams, 256);
     config.max_num_batched_tokens = 8192;
-    TANDEM_ASSIGN(engine,
-                  engine::Engine::create(
-                      config, std::make_unique<PacedExecutor>(step, paced), clock));
+    TANDEM_ASSIGN(
+        engine,
+        engine::Engine::create(config, std::make_unique<PacedExecutor>(step, paced), clock));
     frontend::FrontendConfig front;
     front.limits.max_model_len = config.max_model_len;
     front.limits.vocabulary = config.vocabulary;

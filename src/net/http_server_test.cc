@@ -343,6 +343,35 @@ TEST(HttpServer, HooksShapeErrorsHeadersAndPreflights) {
   EXPECT_TRUE(eventually([&] { return finished == 4; }));
 }
 
+// What counts requests, or adds headers, may fail; the answers may not.
+TEST(HttpServer, HooksThatThrowChangeNoAnswer) {
+  Router router = echo_router();
+  router.add("GET", "/stream", [](Request, ResponseWriter writer) {
+    writer.begin_stream(200, {});
+    writer.write("abc");
+    writer.end();
+  });
+  std::atomic<int> thrown = 0;
+  HttpHooks hooks;
+  hooks.finished = [&](const RequestSummary&, const AnswerFacts&) {
+    ++thrown;
+    throw std::runtime_error("a counter failed");
+  };
+  hooks.decorate = [&](const RequestSummary&, int, Headers&) {
+    ++thrown;
+    throw std::runtime_error("a header failed");
+  };
+  TestServer test(std::move(router), {}, std::move(hooks));
+  RawSocket socket = test.connect();
+  for (int i = 0; i < 3; ++i) {
+    socket.send(get_request("/echo"));
+    EXPECT_EQ(status_of(socket.read_response()), 200);
+    socket.send(get_request("/stream"));
+    EXPECT_NE(socket.read_until("0\r\n\r\n").find("abc"), std::string::npos);
+  }
+  EXPECT_TRUE(eventually([&] { return thrown == 12; }));
+}
+
 TEST(HttpServer, HandlersThatFailGive500) {
   Router router;
   router.add("GET", "/throws", [](Request, ResponseWriter) { throw std::runtime_error("x"); });

@@ -37,7 +37,8 @@ TEST(StreamFrame, HasTheBytesOfTheLongWay) {
                              "\xff\xc3",
                              "cut \xf0\x9f",
                              "</script>"}) {
-      EXPECT_EQ(frame.event(ChunkText::kChatContent, 0, text), the_long_way(true, usage_null, 0, text));
+      EXPECT_EQ(frame.event(ChunkText::kChatContent, 0, text),
+                the_long_way(true, usage_null, 0, text));
       EXPECT_EQ(frame.event(ChunkText::kCompletion, 12, text),
                 the_long_way(false, usage_null, 12, text));
     }

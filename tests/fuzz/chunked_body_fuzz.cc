@@ -66,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t piece = 1 + input.byte() % 61;
   const Outcome whole = decode(input.rest(), std::string_view::npos, kLimits);
   TANDEM_CHECK(whole == decode(input.rest(), piece, kLimits),
-                   "the result depends on how the bytes are cut");
+               "the result depends on how the bytes are cut");
 
   const std::string_view content = input.rest().substr(0, kLimits.max_body_bytes);
   const size_t chunk = std::max(piece, content.size() / kLimits.max_chunks + 1);

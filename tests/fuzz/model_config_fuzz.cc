@@ -9,8 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto json = tandem::parse_json({reinterpret_cast<const char*>(data), size});
   if (!json) return 0;
   const auto generation = tandem::model::parse_generation_config(*json, "fuzz.json");
-  if (!generation)
-    TANDEM_CHECK(generation.error().message.find("fuzz.json") != std::string::npos);
+  if (!generation) TANDEM_CHECK(generation.error().message.find("fuzz.json") != std::string::npos);
   const auto spec = tandem::model::parse_model_config(*json, "fuzz.json");
   if (!spec) {
     TANDEM_CHECK(spec.error().message.find("fuzz.json") != std::string::npos);

@@ -15,8 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const auto& tensor : *tensors) {
     const auto* begin = static_cast<const std::byte*>(tensor.view.data);
     const size_t bytes = tensor.view.bytes();
-    TANDEM_CHECK(bytes == 0 || (begin >= file.data() && bytes <= size &&
-                                begin + bytes <= file.data() + size));
+    TANDEM_CHECK(bytes == 0 ||
+                 (begin >= file.data() && bytes <= size && begin + bytes <= file.data() + size));
     for (size_t i = 0; i < bytes; ++i) sum = sum + std::to_integer<unsigned>(begin[i]);
   }
   return 0;

@@ -16,8 +16,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto tokenizer = tandem::text::Tokenizer::parse(
       json, config ? std::move(*config) : tandem::text::TokenizerConfig{});
   if (!tokenizer) return 0;
-  for (const std::string_view text :
-       {"", "hello world", "  a\r\n\n b 1234567 \xc3\xa9\xe4\xbd\xa0\xf0\x9f\xa4\x97", "<s>hello<think>é</s>"}) {
+  for (const std::string_view text : {"",
+                                      "hello world",
+                                      "  a\r\n\n b 1234567 \xc3\xa9\xe4\xbd\xa0\xf0\x9f\xa4\x97",
+                                      "<s>hello<think>é</s>"}) {
     for (const auto around :
          {tandem::text::SequenceTokens::kNone, tandem::text::SequenceTokens::kConfigured}) {
       const auto ids = tokenizer->encode(text, {.around = around, .parse_special = true});

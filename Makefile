@@ -5,7 +5,7 @@ PORT ?= 8000
 PRESET ?= release
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test unit check format asan tsan arm bench clean
+.PHONY: help deps build run test unit check format asan tsan fuzz arm bench clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ asan: ## unit tests and a short end-to-end run under the address and undefined-b
 
 tsan: ## tests of the threaded modules under the thread sanitizer
 	@scripts/run_sanitizer.sh tsan
+
+fuzz: ## run each fuzzer of tests/fuzz for FUZZ_SECONDS (300) under the address sanitizer
+	@scripts/install_dependencies.sh sanitizer
+	@scripts/run_fuzz.sh
 
 arm: ## cross compile for Arm and run the lower floors' tests under emulation (Debian)
 	@scripts/run_arm.sh

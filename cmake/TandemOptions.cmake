@@ -2,6 +2,7 @@
 option(TANDEM_TESTS "Build unit, golden and end-to-end tests" ON)
 option(TANDEM_BENCH "Build benchmarks" OFF)
 option(TANDEM_WERROR "Treat compiler warnings as errors" OFF)
+option(TANDEM_FUZZ "Link tests/fuzz with libFuzzer (clang only); otherwise they replay their corpora" OFF)
 set(TANDEM_SANITIZE "" CACHE STRING "Sanitizers for every target: empty, 'address,undefined' or 'thread'")
 
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)

@@ -4,6 +4,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "app/bundled_model.h"
@@ -17,6 +18,7 @@
 #include "frontend/frontend.h"
 #include "serve/api_server.h"
 #include "system/files.h"
+#include "system/open_files.h"
 #include "system/signals.h"
 
 namespace tandem::app {
@@ -195,6 +197,20 @@ Expected<void> print_table(const ServeOptions& options,
   return {};
 }
 
+// Connections are descriptors: allows as many as the system lets us, and accepts no more than that.
+Expected<void> fit_connections(net::HttpLimits& limits) {
+  constexpr int64_t kOtherFiles = 128;  // weights, threads' events, logs
+  const auto wanted = static_cast<int64_t>(limits.max_connections) + kOtherFiles;
+  TANDEM_ASSIGN(const int64_t allowed, system::raise_open_file_limit(wanted));
+  if (allowed >= wanted) return {};
+  limits.max_connections = static_cast<size_t>(std::max<int64_t>(allowed - kOtherFiles, 16));
+  log_warning("at most {} connections: the limit of open files is {} (ulimit -n; {} would do)",
+              limits.max_connections,
+              allowed,
+              wanted);
+  return {};
+}
+
 // Not ready at once; running requests get `timeout`, a second signal ends the wait.
 void drain(engine::Engine& engine,
            serve::ApiServer& server,
@@ -233,6 +249,7 @@ Expected<void> serve_command(const ServeOptions& options) {
   TANDEM_ASSIGN(LoadedRuntime runtime, load_runtime(options));
   TANDEM_ASSIGN(const TextFiles text, load_text(options, runtime));
   serve::ApiConfig api = api_config(options, runtime, clock);
+  TANDEM_TRY(fit_connections(api.http.limits));
   TANDEM_ASSIGN(const kernels::DeviceInfo device, describe(runtime.devices.refs().front()));
   api.fingerprint = fingerprint(options, runtime, device);
 

@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 #include <vector>
@@ -106,6 +107,19 @@ std::string dump_json(const Json& value) {
 
 std::string dump_json(const OrderedJson& value) {
   return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+  const auto is_plain = [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\' && c != 0x7f;
+  };
+  if (std::all_of(text.begin(), text.end(), is_plain) && utf8_is_valid(text)) {
+    out += '"';
+    out += text;
+    out += '"';
+  } else {
+    out += dump_json(Json(std::string(text)));
+  }
 }
 
 Expected<std::optional<int64_t>> json_int(

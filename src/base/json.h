@@ -26,6 +26,9 @@ Expected<OrderedJson> parse_ordered_json(std::string_view text, int max_depth = 
 std::string dump_json(const Json& value);
 std::string dump_json(const OrderedJson& value);
 
+// Appends what dump_json gives for a string, without making a value of it first.
+void append_json_string(std::string& out, std::string_view text);
+
 // Typed look-ups for configuration files. `where` names the file in the message.
 // A missing or null key gives nullopt; a wrong type or a value outside the range is an error.
 Expected<std::optional<int64_t>> json_int(

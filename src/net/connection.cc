@@ -119,12 +119,20 @@ void Connection::on_read(error_code error, size_t bytes) {
 void Connection::on_client_eof() {
   eof_ = true;
   hangup_check_at_ = kNever;
+  if (state_ == State::kReading) return end_of_requests();
   if (state_ != State::kAnswering || !exchange_) return close_now(false);
   const Exchange::Progress progress = exchange_->progress();
   if (progress.ended) return;  // being sent
   ++core_->counters.client_closes;
   exchange_->half_close();
   advance_exchange();
+}
+
+// No request can follow. One that was cut is told so: who only shut the sending side can read it.
+void Connection::end_of_requests() {
+  if (!parser_.started()) return close_now(false);
+  ++core_->counters.malformed;
+  refuse_request(400, "the request ended before it was complete");
 }
 
 // ----------------------------------------------------------------------------------------- output
@@ -213,7 +221,7 @@ void Connection::finish_exchange(const Exchange::Progress& progress) {
   consume(data);
   if (!eof_) return read_more();
   // What a client pipelined before it shut its sending side is still answered.
-  if (state_ == State::kReading) return close_now(false);
+  if (state_ == State::kReading) return end_of_requests();
   if (!exchange_) return;
   exchange_->half_close();
   wake();

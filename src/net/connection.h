@@ -39,6 +39,7 @@ class Connection final : public ExchangeOwner, public std::enable_shared_from_th
   void read_more();
   void on_read(error_code error, size_t bytes);
   void on_client_eof();
+  void end_of_requests();
   void pump();
   void on_written(error_code error, size_t bytes);
   void advance_exchange();

@@ -217,8 +217,18 @@ TEST(HttpServer, CutMessagesCostNothing) {
   RawSocket half = test.connect();
   half.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{");
   half.shut_sending();
-  half.read_to_end();
+  EXPECT_EQ(status_of(half.read_to_end()), 400);
   EXPECT_TRUE(half.ended());
+  // Also where it comes after a whole one.
+  RawSocket second_half = test.connect();
+  second_half.send(get_request("/echo") + "GET /ec");
+  second_half.shut_sending();
+  EXPECT_EQ(status_of(second_half.read_response()), 200);
+  EXPECT_EQ(status_of(second_half.read_to_end()), 400);
+  // Nothing begun, nothing said.
+  RawSocket silent = test.connect();
+  silent.shut_sending();
+  EXPECT_EQ(silent.read_to_end(), "");
   // A client that sends all and shuts its side still gets its answers.
   RawSocket whole = test.connect();
   whole.send(get_request("/echo?1") + get_request("/echo?2"));
@@ -357,6 +367,35 @@ TEST(HttpServer, OptionsNamesTheMethodsOfAPath) {
     const std::lock_guard lock(mutex);
     return routes == std::vector<std::string>{"/echo", "", ""};
   }));
+}
+
+// What counts requests, or adds headers, may fail; the answers may not.
+TEST(HttpServer, HooksThatThrowChangeNoAnswer) {
+  Router router = echo_router();
+  router.add("GET", "/stream", [](Request, ResponseWriter writer) {
+    writer.begin_stream(200, {});
+    writer.write("abc");
+    writer.end();
+  });
+  std::atomic<int> thrown = 0;
+  HttpHooks hooks;
+  hooks.finished = [&](const RequestSummary&, const AnswerFacts&) {
+    ++thrown;
+    throw std::runtime_error("a counter failed");
+  };
+  hooks.decorate = [&](const RequestSummary&, int, Headers&) {
+    ++thrown;
+    throw std::runtime_error("a header failed");
+  };
+  TestServer test(std::move(router), {}, std::move(hooks));
+  RawSocket socket = test.connect();
+  for (int i = 0; i < 3; ++i) {
+    socket.send(get_request("/echo"));
+    EXPECT_EQ(status_of(socket.read_response()), 200);
+    socket.send(get_request("/stream"));
+    EXPECT_NE(socket.read_until("0\r\n\r\n").find("abc"), std::string::npos);
+  }
+  EXPECT_TRUE(eventually([&] { return thrown == 12; }));
 }
 
 TEST(HttpServer, HandlersThatFailGive500) {

@@ -93,8 +93,9 @@ void RequestParser::feed_head(std::string_view input, size_t& position) {
     line_budget_ = limits_.max_request_line_bytes;
     const LineResult result =
         take_line(input, position, {414, "the request line is longer than the limit"});
-    if (result == LineResult::kMore) check_early_garbage();
-    if (result != LineResult::kLine) return;
+    // Whatever came of it, so that the answer does not depend on how the bytes are cut.
+    check_garbage();
+    if (result != LineResult::kLine || state_ == State::kError) return;
     if (!line_.empty())
       parse_request_line();
     else if (++blank_lines_ > kMaxBlankLinesBeforeRequest)
@@ -113,7 +114,7 @@ void RequestParser::feed_head(std::string_view input, size_t& position) {
 }
 
 // A client that speaks another protocol may never send a line end.
-void RequestParser::check_early_garbage() {
+void RequestParser::check_garbage() {
   const size_t blank = line_.find(' ');
   const std::string_view method = std::string_view(line_).substr(0, blank);
   if (!line_.empty() && (!is_token(method) || method.size() > kMaxMethodBytes))
@@ -126,11 +127,9 @@ void RequestParser::parse_request_line() {
   const size_t last = line.rfind(' ');
   if (first == std::string_view::npos || first == last)
     return refuse(400, "the request line is not 'METHOD target HTTP/1.1'");
-  const std::string_view method = line.substr(0, first);
+  const std::string_view method = line.substr(0, first);  // checked by check_garbage()
   const std::string_view target = line.substr(first + 1, last - first - 1);
   const std::string_view version = line.substr(last + 1);
-  if (!is_token(method) || method.size() > kMaxMethodBytes)
-    return refuse(400, "the method is not a token");
   if (method == "PRI") return refuse(400, "HTTP/2 is not spoken here");
   const bool is_version = version.size() == 8 && version.starts_with("HTTP/") &&
                           all_digits(version.substr(5, 1)) && version[6] == '.' &&

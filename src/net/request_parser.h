@@ -71,7 +71,7 @@ class RequestParser {
   void feed_chunk_size(std::string_view input, size_t& position);
   void feed_trailers(std::string_view input, size_t& position);
   void take_body_bytes(std::string_view input, size_t& position);
-  void check_early_garbage();
+  void check_garbage();
   void parse_request_line();
   bool parse_header_line(Headers* out);
   void finish_head();

@@ -24,6 +24,7 @@ Call::Call(CallSetup setup, LoadTicket load, net::ResponseWriter writer)
   for (size_t i = 0; i < choices_.size(); ++i) choices_[i].index = static_cast<int32_t>(i);
   cached_tokens_.resize(prompts);
   open_choices_ = choices_.size();
+  if (is_streaming()) frame_.emplace(setup_.head, setup_.stream.include_usage);
 }
 
 void Call::start(frontend::Frontend& frontend, std::vector<frontend::PreparedGeneration> prepared) {
@@ -134,13 +135,27 @@ void Call::stream_delta(ChoiceState& choice, frontend::OutputDelta& delta) {
                        delta.finish == engine::FinishReason::kNone &&
                        !(setup_.style.logprobs && !delta.tokens.empty()) && delta.prompt.empty() &&
                        !(setup_.style.return_token_ids && !delta.tokens.empty());
-  if (!nothing) write_choice(stream_choice(setup_.style, choice, delta));
+  if (nothing) return;
+  if (is_plain(delta)) {
+    const ChunkText kind = setup_.style.chat ? ChunkText::kChatContent : ChunkText::kCompletion;
+    writer_.write(frame_->event(kind, choice.index, delta.text));
+    return;
+  }
+  write_choice(stream_choice(setup_.style, choice, delta));
 }
 
 void Call::write_choice(OrderedJson choice) {
   OrderedJson frame = head_json(setup_.head);
   frame["choices"] = OrderedJson::array({std::move(choice)});
   write_frame(frame);
+}
+
+// What nearly every token gives: text and nothing else.
+bool Call::is_plain(const frontend::OutputDelta& delta) const {
+  return !delta.text.empty() && delta.reasoning.empty() &&
+         delta.finish == engine::FinishReason::kNone && delta.prompt.empty() &&
+         !setup_.style.logprobs && !setup_.style.return_token_ids &&
+         !setup_.stream.continuous_usage;
 }
 
 void Call::collect_delta(ChoiceState& choice, frontend::OutputDelta& delta) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "net/response_writer.h"
 #include "serve/choice_format.h"
 #include "serve/generation_fields.h"
+#include "serve/stream_frame.h"
 
 namespace tandem::serve {
 
@@ -65,6 +67,7 @@ class Call final : public frontend::OutputListener, public std::enable_shared_fr
   void begin_stream();
   bool hold(ChoiceState& choice, frontend::OutputDelta& delta) const;
   void stream_delta(ChoiceState& choice, frontend::OutputDelta& delta);
+  bool is_plain(const frontend::OutputDelta& delta) const;
   void collect_delta(ChoiceState& choice, frontend::OutputDelta& delta);
   void end_with_error(const frontend::RequestError& error);
   void finish();
@@ -77,6 +80,7 @@ class Call final : public frontend::OutputListener, public std::enable_shared_fr
   CallSetup setup_;
   LoadTicket load_;
   net::ResponseWriter writer_;
+  std::optional<StreamFrame> frame_;  // of streams
   std::mutex mutex_;
   std::vector<ChoiceState> choices_;  // [prompt * choices_per_prompt + choice]
   std::vector<std::shared_ptr<frontend::Generation>> generations_;

@@ -50,6 +50,8 @@ def refused(*arguments, words=(), timeout=60):
 class Server:
     """`tandem serve` on a free loopback port, for use in a with statement; ready when the block begins."""
 
+    program = []  # what starts the binary: a shell with its own limits
+
     def __init__(self, *arguments, model=None, port=None, ready_seconds=60):
         self.port = port or free_port()
         self.arguments = ["serve", *([model] if model else []), "--host", "127.0.0.1", "--port", self.port, *arguments]
@@ -58,7 +60,7 @@ class Server:
 
     def __enter__(self):
         begin = time.monotonic()
-        self.process = subprocess.Popen([BINARY, *map(str, self.arguments)], stdout=self.log, stderr=subprocess.STDOUT,
+        self.process = subprocess.Popen([*self.program, BINARY, *map(str, self.arguments)], stdout=self.log, stderr=subprocess.STDOUT,
                                         stdin=subprocess.DEVNULL)
         while True:
             if self.process.poll() is not None:

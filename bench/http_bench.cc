@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "http_load.h"
 #include "serve/api_server.h"
+#include "serve/metrics.h"
 
 namespace {
 
@@ -79,6 +80,7 @@ struct Bench {
   std::atomic<bool> paced{false};
   app::TextFiles text;
   std::unique_ptr<engine::Engine> engine;
+  std::unique_ptr<serve::Metrics> metrics;
   std::unique_ptr<frontend::Frontend> frontend;
   std::unique_ptr<serve::ApiServer> server;
   uint16_t port = 0;
@@ -100,13 +102,18 @@ struct Bench {
     front.limits.vocabulary = config.vocabulary;
     front.special_tokens = text.special_tokens;
     front.eos_ids = {1};
+    metrics = std::make_unique<serve::Metrics>(
+        serve::MetricsConfig{.model_name = "tandem-tiny-v3", .max_model_len = config.max_model_len},
+        *engine,
+        clock);
+    front.observer = metrics.get();
     frontend = std::make_unique<frontend::Frontend>(
         front, *text.tokenizer, text.chat_template.get(), *engine, clock);
     serve::ApiConfig api;
     api.http.port = 0;
     api.model_names = {"tandem-tiny-v3"};
     api.clock = &clock;
-    server = std::make_unique<serve::ApiServer>(api, *frontend, *engine);
+    server = std::make_unique<serve::ApiServer>(api, *frontend, *engine, *metrics);
     TANDEM_ASSIGN(port, server->start());
     return {};
   }

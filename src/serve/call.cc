@@ -137,11 +137,17 @@ void Call::stream_delta(ChoiceState& choice, frontend::OutputDelta& delta) {
                        !(setup_.style.return_token_ids && !delta.tokens.empty());
   if (nothing) return;
   if (is_plain(delta)) {
-    const ChunkText kind = setup_.style.chat ? ChunkText::kChatContent : ChunkText::kCompletion;
-    writer_.write(frame_->event(kind, choice.index, delta.text));
-    return;
+    write_plain(choice.index, delta);
+  } else {
+    write_choice(stream_choice(setup_.style, choice, delta));
   }
-  write_choice(stream_choice(setup_.style, choice, delta));
+}
+
+void Call::write_plain(int32_t index, const frontend::OutputDelta& delta) {
+  ChunkText kind = ChunkText::kCompletion;
+  if (setup_.style.chat)
+    kind = delta.reasoning.empty() ? ChunkText::kChatContent : ChunkText::kChatReasoning;
+  writer_.write(frame_->event(kind, index, delta.reasoning.empty() ? delta.text : delta.reasoning));
 }
 
 void Call::write_choice(OrderedJson choice) {
@@ -150,9 +156,9 @@ void Call::write_choice(OrderedJson choice) {
   write_frame(frame);
 }
 
-// What nearly every token gives: text and nothing else.
+// What nearly every token gives: one kind of text and nothing else.
 bool Call::is_plain(const frontend::OutputDelta& delta) const {
-  return !delta.text.empty() && delta.reasoning.empty() &&
+  return delta.text.empty() != delta.reasoning.empty() &&
          delta.finish == engine::FinishReason::kNone && delta.prompt.empty() &&
          !setup_.style.logprobs && !setup_.style.return_token_ids &&
          !setup_.stream.continuous_usage;

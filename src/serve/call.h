@@ -67,6 +67,7 @@ class Call final : public frontend::OutputListener, public std::enable_shared_fr
   void begin_stream();
   bool hold(ChoiceState& choice, frontend::OutputDelta& delta) const;
   void stream_delta(ChoiceState& choice, frontend::OutputDelta& delta);
+  void write_plain(int32_t index, const frontend::OutputDelta& delta);
   bool is_plain(const frontend::OutputDelta& delta) const;
   void collect_delta(ChoiceState& choice, frontend::OutputDelta& delta);
   void end_with_error(const frontend::RequestError& error);

@@ -11,13 +11,13 @@ namespace {
 const AnswerHead kHead{
     "chatcmpl-1", "chat.completion.chunk", 1234567890, "a \"model\"", "fingerprint"};
 
-std::string the_long_way(bool chat, bool usage_null, int32_t index, const std::string& text) {
+std::string the_long_way(ChunkText kind, bool usage_null, int32_t index, const std::string& text) {
   ChoiceStyle style;
-  style.chat = chat;
+  style.chat = kind != ChunkText::kCompletion;
   ChoiceState state;
   state.index = index;
   frontend::OutputDelta delta;
-  delta.text = text;
+  (kind == ChunkText::kChatReasoning ? delta.reasoning : delta.text) = text;
   OrderedJson frame = head_json(kHead);
   frame["choices"] = OrderedJson::array({stream_choice(style, state, delta)});
   if (usage_null) frame["usage"] = nullptr;
@@ -37,10 +37,11 @@ TEST(StreamFrame, HasTheBytesOfTheLongWay) {
                              "\xff\xc3",
                              "cut \xf0\x9f",
                              "</script>"}) {
-      EXPECT_EQ(frame.event(ChunkText::kChatContent, 0, text),
-                the_long_way(true, usage_null, 0, text));
-      EXPECT_EQ(frame.event(ChunkText::kCompletion, 12, text),
-                the_long_way(false, usage_null, 12, text));
+      for (const ChunkText kind : {ChunkText::kCompletion, ChunkText::kChatContent})
+        EXPECT_EQ(frame.event(kind, 12, text), the_long_way(kind, usage_null, 12, text));
+      if (*text == 0) continue;  // no thought, no chunk
+      EXPECT_EQ(frame.event(ChunkText::kChatReasoning, 0, text),
+                the_long_way(ChunkText::kChatReasoning, usage_null, 0, text));
     }
   }
 }

@@ -55,7 +55,7 @@ def test_idle_server_leaves_at_once(how):
 
 def test_sigterm_drains():
     """Not ready at once, nothing new, the running stream to its end, then exit code 0."""
-    with Server() as server:
+    with Server("--shutdown-timeout", 300) as server:  # a busy machine may need long for the stream
         stream = server.start_stream("/v1/completions", {"prompt": "Once upon a time", "max_tokens": 1500, **GREEDY})
         events = sse_events(stream)
         next(events)

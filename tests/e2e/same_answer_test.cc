@@ -393,20 +393,23 @@ std::vector<Model> models() {
 }
 
 // The guarantee is each instruction set's own; that they agree with each other is not part of it.
+// Generic code multiplies through libm, so the smaller model is for it.
 std::vector<Model> other_instruction_sets() {
   using system::InstructionSet;
   const system::CpuFeatures features = system::detect_cpu_features();
   std::vector<Model> list;
   if (is_short()) return list;
-  for (const auto set : {InstructionSet::kGeneric, InstructionSet::kAvx2, InstructionSet::kAvx512})
-    if (system::supports(features, set) && set != system::best_instruction_set(features))
-      list.push_back({fmt::format("tiny_bfloat16_{}", system::to_string(set)),
-                      kBundled,
-                      DType::kBF16,
-                      {},
-                      12,
-                      Selection::kFewPrompts,
-                      set});
+  for (const auto set : {InstructionSet::kGeneric, InstructionSet::kAvx2}) {
+    if (!system::supports(features, set) || set == system::best_instruction_set(features)) continue;
+    const bool slow = set == InstructionSet::kGeneric;
+    list.push_back({fmt::format("{}_bfloat16_{}", slow ? "llama" : "tiny", system::to_string(set)),
+                    slow ? kLlama : kBundled,
+                    DType::kBF16,
+                    {},
+                    12,
+                    Selection::kShort,
+                    set});
+  }
   return list;
 }
 
